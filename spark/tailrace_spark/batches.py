@@ -18,8 +18,8 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 from tailrace_spark import kafka
-from tailrace_spark.files import Files
-from tailrace_spark.job import Run
+from tailrace_spark.files import TextFiles
+from tailrace_spark.job import JobRun
 from tailrace_spark.query import run_to_end
 
 NEVER = -(1 << 62)
@@ -28,7 +28,7 @@ KEPT = 2  # states before the last one: a batch that runs again needs the one be
 Take = Callable[[DataFrame, int], None]  # a batch and its number
 
 
-def run_batches(run: Run, name: str, parsed: DataFrame, take: Take) -> None:
+def run_batches(run: JobRun, name: str, parsed: DataFrame, take: Take) -> None:
     """Until it is stopped, or with --trigger now until the topics are worked off."""
     run.spark.conf.set("spark.sql.mapKeyDedupPolicy", "LAST_WIN")  # of JSON with a key twice
     writer = parsed.writeStream.queryName(name).option("checkpointLocation", run.options.checkpoint)
@@ -64,7 +64,7 @@ class BatchState:
 
     def before(self, spark: SparkSession, batch: int) -> Before:
         """As the batch before left it."""
-        text = Files(spark, self.folder).read(f"{batch - 1}.json") if batch else None
+        text = TextFiles(spark, self.folder).read(f"{batch - 1}.json") if batch else None
         if text is None:
             return Before(NEVER, nothing(spark, self.schema))
         rows = spark.read.schema(self.schema).parquet(f"{self.folder}/{batch - 1}")
@@ -73,7 +73,7 @@ class BatchState:
     def after(self, rows: DataFrame, batch: int, watermark_us: int) -> None:
         """Keeps the rows that wait still."""
         rows.coalesce(1).write.mode("overwrite").parquet(f"{self.folder}/{batch}")
-        files = Files(rows.sparkSession, self.folder)
+        files = TextFiles(rows.sparkSession, self.folder)
         files.write(f"{batch}.json", json.dumps({"watermark_us": watermark_us}))
         for name in (f"{batch - KEPT}.json", f"{batch - KEPT}"):
             files.delete(name)

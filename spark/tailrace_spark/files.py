@@ -7,7 +7,7 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 
-class Files:
+class TextFiles:
     """Whole texts under one folder. All methods raise Py4JJavaError."""
 
     def __init__(self, spark: SparkSession, folder: str) -> None:

@@ -25,7 +25,7 @@ class Option:
 
     @property
     def key(self) -> str:
-        """Its attribute in Run.options."""
+        """Its attribute in JobRun.options."""
         return self.flag.lstrip("-").replace("-", "_")
 
 
@@ -47,7 +47,7 @@ STREAMING = (
 
 
 @dataclass(frozen=True)
-class Run:
+class JobRun:
     """What a job is run with."""
 
     spark: SparkSession
@@ -67,7 +67,7 @@ class Job:
     name: str
     about: str
     options: tuple[Option, ...]
-    run: Callable[[Run], None]
+    run: Callable[[JobRun], None]
     topics: Callable[[Namespace], tuple[str, ...]] = no_topics
     needs_session: bool = True  # False: run is called with spark=None and starts what it wants by itself
 

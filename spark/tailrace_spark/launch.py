@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 from tailrace_spark import preflight
 from tailrace_spark.console import say
 from tailrace_spark.failure import sentence
-from tailrace_spark.job import Job, Run
+from tailrace_spark.job import Job, JobRun
 from tailrace_spark.kafka import client_options, connection
 from tailrace_spark.refusal import Failed, Refusal
 from tailrace_spark.session import open_session
@@ -28,7 +28,7 @@ def launch(job: Job, options: Namespace) -> None:
         preflight.require_listener(options.bootstrap)
     if not job.needs_session:
         none: Any = None
-        job.run(Run(none, options, say))
+        job.run(JobRun(none, options, say))
         return
     spark = open_session(
         f"tailrace-spark {job.name}", master=options.master, jars=options.jars, settings=settings, log=options.log
@@ -46,7 +46,7 @@ def run_checked(job: Job, options: Namespace, spark: SparkSession) -> None:
     if getattr(options, "checkpoint", None):
         preflight.claim_checkpoint(spark, options.checkpoint, job.name)
     try:
-        job.run(Run(spark, options, say))
+        job.run(JobRun(spark, options, say))
     except (PySparkException, Py4JJavaError) as error:
         raise Failed(sentence(error, str(options.log))) from error
 

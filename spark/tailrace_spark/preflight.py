@@ -10,7 +10,7 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from tailrace_spark.admin import admin
-from tailrace_spark.files import Files
+from tailrace_spark.files import TextFiles
 from tailrace_spark.refusal import Refusal
 
 MARKER = "tailrace-spark.json"  # in the checkpoint's folder; Spark leaves files alone that it does not know
@@ -82,7 +82,7 @@ def first_cause(error: Exception) -> str:
 def claim_checkpoint(spark: SparkSession, folder: str, job: str) -> None:
     """Writes the job's name into a fresh checkpoint. Raises Refusal where it is another job's, or not a checkpoint."""
     try:
-        files = Files(spark, folder)
+        files = TextFiles(spark, folder)
         marker = files.read(MARKER)
         owner = json.loads(marker)["job"] if marker else None
         if marker is None and files.is_empty():

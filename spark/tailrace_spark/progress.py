@@ -55,7 +55,7 @@ def observed(progress: Mapping[str, Any]) -> dict[str, int]:
     return {name: value for row in metrics for name, value in row.items() if isinstance(value, int)}
 
 
-class Progress(StreamingQueryListener):
+class QueryProgress(StreamingQueryListener):
     """Says a line per batch with records; `totals` has "records" and the job's own counts."""
 
     def __init__(self, say: Callable[[str], None]) -> None:

@@ -11,12 +11,12 @@ from typing import Any
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming import StreamingQuery
 
-from tailrace_spark.progress import Progress
+from tailrace_spark.progress import QueryProgress
 
 
 def run_to_end(spark: SparkSession, say: Callable[[str], None], *start: Callable[[], StreamingQuery]) -> None:
     """Starts the queries, returns when all have ended or a signal came. Raises what ended the first that failed."""
-    listener = Progress(say)
+    listener = QueryProgress(say)
     spark.streams.addListener(listener)
     queries = [begin() for begin in start]
     try:

@@ -20,9 +20,9 @@ from support.metadata import broker, topic_id
 from tailrace.metadata.records import BrokerRegistrationChangeRecord, MetadataRecord, PartitionRecord, TopicRecord
 from tailrace.metadata.replay import replay
 from tailrace_controller.controller import Controller
+from tailrace_controller.controller_result import ControllerResult
 from tailrace_controller.decide import brokers
 from tailrace_controller.decision import Decided, encoded
-from tailrace_controller.effects import Effects
 from tailrace_controller.metadata_log import projection
 
 BROKERS = 3
@@ -51,7 +51,7 @@ def topics(partitions: int) -> Iterator[tuple[MetadataRecord, ...]]:
 
 async def write(controller: Controller, records: tuple[MetadataRecord, ...]) -> None:
     """Puts records into the log, whatever they say."""
-    await controller.run(lambda image: Effects(None, records))
+    await controller.run(lambda image: ControllerResult(None, records))
 
 
 async def fill(controller: Controller, partitions: int) -> None:

@@ -117,7 +117,7 @@ def filled_partition(path: Path) -> Path:
     log.finish_compaction(compaction)
     fill(log, range(120, 250))
     directory = Path(log.directory)
-    logs.remove(log.removable_files(NOW + CONFIG.file_delete_delay_ms))
+    logs.retention.remove(log.removable_files(NOW + CONFIG.file_delete_delay_ms))
     logs.close(broker_epoch=3)
     return directory
 

@@ -10,8 +10,8 @@ from tailrace.net.pieces import at_once
 from tailrace.wire import codec
 from tailrace.wire.apis import ApiKey
 from tailrace.wire.hot.producers import (
-    Described,
-    Producer,
+    DescribedProducer,
+    PartitionProducers,
     decode_describe_producers,
     encoding_describe_producers,
     pack,
@@ -21,13 +21,15 @@ i16 = st.integers(-(2**15), 2**15 - 1)
 i32 = st.integers(-(2**31), 2**31 - 1)
 i64 = st.integers(-(2**63), 2**63 - 1)
 names = st.text(max_size=140)
-producers = st.builds(Producer, i64, i32, i32, i64, i32, i64)
-described = st.builds(Described, i32, i16, st.none() | names, st.lists(producers, max_size=4).map(pack))
+producers = st.builds(DescribedProducer, i64, i32, i32, i64, i32, i64)
+described = st.builds(PartitionProducers, i32, i16, st.none() | names, st.lists(producers, max_size=4).map(pack))
 answers = st.lists(st.tuples(names, st.lists(described, max_size=4)), max_size=3)
 
 
 @given(topics=answers)
-def test_an_answer_is_what_the_schema_says_and_is_read_again(topics: list[tuple[str, list[Described]]]) -> None:
+def test_an_answer_is_what_the_schema_says_and_is_read_again(
+    topics: list[tuple[str, list[PartitionProducers]]],
+) -> None:
     body = bytes(at_once(encoding_describe_producers(topics)))
     answer = codec.decode_response(ApiKey.DESCRIBE_PRODUCERS, 0, body)
     assert codec.encode_response_body(answer, 0) == body
@@ -47,7 +49,7 @@ def test_an_answer_is_what_the_schema_says_and_is_read_again(topics: list[tuple[
 
 @given(topics=answers, damage=st.binary(min_size=1, max_size=3), at=st.integers(0, 200))
 def test_a_damaged_answer_is_malformed_or_reads_as_the_schema_does(
-    topics: list[tuple[str, list[Described]]], damage: bytes, at: int
+    topics: list[tuple[str, list[PartitionProducers]]], damage: bytes, at: int
 ) -> None:
     body = bytes(at_once(encoding_describe_producers(topics)))
     for torn in (body + damage, body[:-1]):
@@ -61,7 +63,7 @@ def test_a_damaged_answer_is_malformed_or_reads_as_the_schema_does(
         return
     answer = codec.decode_response(ApiKey.DESCRIBE_PRODUCERS, 0, torn)
     told = [
-        [[Producer(*one.to_dict().values()) for one in row.active_producers] for row in topic.partitions]
+        [[DescribedProducer(*one.to_dict().values()) for one in row.active_producers] for row in topic.partitions]
         for topic in answer.topics
     ]
     assert found == told

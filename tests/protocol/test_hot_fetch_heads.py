@@ -11,7 +11,7 @@ import pytest
 from tailrace.wire.codec import encode_request
 from tailrace.wire.header import skip_request_header
 from tailrace.wire.hot.fetch import Fetch, PartitionData, decode_fetch, encode_fetch_answer
-from tailrace.wire.hot.fetch_heads import FetchHead, FetchHeads
+from tailrace.wire.hot.fetch_heads import FetchHead, FetchHeads, head_of
 from tailrace.wire.malformed import Malformed
 from tailrace.wire.messages import FetchRequest
 
@@ -74,7 +74,7 @@ def meaning(head: FetchHead) -> tuple[Any, ...]:
 
 
 def meaning_of(version: int, request: Fetch) -> tuple[Any, ...]:
-    return meaning(FetchHead(version, request))
+    return meaning(head_of(version, request))
 
 
 @pytest.mark.parametrize("version", VERSIONS)

@@ -19,7 +19,7 @@ from tailrace_spark import events
 from tailrace_spark.activity import frames, live_job, nightly_job, report_job
 from tailrace_spark.activity.options import needed
 from tailrace_spark.activity.tables import Tables
-from tailrace_spark.job import Run
+from tailrace_spark.job import JobRun
 from tailrace_spark.refusal import Refusal
 
 DAY = datetime.date(2026, 3, 14)
@@ -125,7 +125,7 @@ class Shop:
             self.cluster.produce(topic, [record for name, record in records if name == topic])
 
     def run(self, module: Any, options: Namespace) -> None:
-        module.JOB.run(Run(self.spark, options, self.said.append))
+        module.JOB.run(JobRun(self.spark, options, self.said.append))
 
     def counts(self, options: Namespace) -> tuple[dict[str, int], dict[int, int], dict[str, int]]:
         """Views by page, sessions by step of the funnel, sessions by visitor."""

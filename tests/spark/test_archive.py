@@ -15,7 +15,7 @@ from support.spark_cluster import SparkCluster
 from tailrace_spark.admin import Topic
 from tailrace_spark.archive import job, restore_job
 from tailrace_spark.archive.topics import from_json, left_different, merged, to_create, to_json
-from tailrace_spark.job import Run
+from tailrace_spark.job import JobRun
 from tailrace_spark.launch import run_checked
 from tailrace_spark.refusal import Refusal
 
@@ -167,4 +167,4 @@ def test_what_is_known_of_topics_survives_the_file_and_only_grows() -> None:
 
 def test_a_run_is_a_plain_value(spark: SparkSession) -> None:
     given = Namespace(topics=" a, b,,c ")
-    assert job.names(given) == restore_job.wanted(Run(spark, given, print).options) == ("a", "b", "c")
+    assert job.names(given) == restore_job.wanted(JobRun(spark, given, print).options) == ("a", "b", "c")

@@ -13,14 +13,14 @@ from support.spark_cluster import SparkCluster
 from tailrace_spark import jobs, preflight, values
 from tailrace_spark.cli import parse, run
 from tailrace_spark.connector import coordinates, jars_in
-from tailrace_spark.job import BOOTSTRAP, CHECKPOINT, KAFKA_OPTION, Job, Option, Run
+from tailrace_spark.job import BOOTSTRAP, CHECKPOINT, KAFKA_OPTION, Job, JobRun, Option
 from tailrace_spark.kafka import client_options
 from tailrace_spark.launch import run_checked, spark_settings
 from tailrace_spark.refusal import Refusal
 from tailrace_spark.session import require_connector
 
 
-def nothing(run: Run) -> None:
+def nothing(run: JobRun) -> None:
     """A job that has nothing to do."""
 
 

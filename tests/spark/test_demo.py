@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 from support.spark_cluster import SparkCluster
 from tailrace_spark.demo.job import QUERIES, aggregate_and_search, send
 from tailrace_spark.demo.machine import machine_lines
-from tailrace_spark.job import Run
+from tailrace_spark.job import JobRun
 
 
 def test_lines_of_readable_text_with_their_source(tmp_path: Path) -> None:
@@ -45,7 +45,7 @@ def test_the_demo_ends_with_a_search_and_its_answer(spark: SparkSession, cluster
     said: list[str] = []
     send(cluster.bootstrap, lines, said.append)
     assert said == ["Sent 5 lines: 3 kern, 1 dpkg, 1 app"]
-    aggregate_and_search(Run(spark, Namespace(query=None), said.append), cluster.bootstrap, tmp_path)
+    aggregate_and_search(JobRun(spark, Namespace(query=None), said.append), cluster.bootstrap, tmp_path)
     asked = next(number for number, line in enumerate(said) if "tailrace-spark logs search" in line)
     assert repr(QUERIES[0]) in said[asked]
     assert said[asked + 1 : -1] == [

@@ -16,7 +16,7 @@ from pyspark.sql import SparkSession
 from support.spark_cluster import Record, SparkCluster
 from support.spark_frames import ARRIVED, frame, of_lines
 from tailrace_spark import dead_letter
-from tailrace_spark.job import Run
+from tailrace_spark.job import JobRun
 from tailrace_spark.metrics import frames, job, sketch
 
 BEGAN = datetime(2026, 11, 21, 15, tzinfo=UTC)
@@ -89,7 +89,7 @@ class Metrics:
             lateness=60,
             trigger="now",
         )
-        job.run(Run(self.spark, options, self.said.append))
+        job.run(JobRun(self.spark, options, self.said.append))
 
 
 def test_metrics_of_closed_windows_once_in_the_table_and_by_key_in_the_topic(

@@ -15,7 +15,7 @@ from pyspark.sql import SparkSession
 from support.spark_cluster import Record, SparkCluster
 from support.spark_frames import record, records
 from tailrace_spark import dead_letter
-from tailrace_spark.job import Run
+from tailrace_spark.job import JobRun
 from tailrace_spark.stream import aggregate_job, enrich_job, frames, validate_job
 
 BEGAN = datetime(2026, 11, 21, 15, tzinfo=UTC)
@@ -64,7 +64,7 @@ class Chain:
             max_offsets_per_trigger=10_000,
             kafka_option=[],
         )
-        job.run(Run(self.spark, options, print))
+        job.run(JobRun(self.spark, options, print))
 
     def validate(self) -> None:
         self.run(validate_job, "orders", "valid")

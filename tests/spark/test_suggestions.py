@@ -13,7 +13,7 @@ from pyspark.sql import DataFrame, SparkSession
 from support.spark_cluster import SparkCluster
 from support.spark_frames import frame
 from tailrace_spark import dead_letter
-from tailrace_spark.job import Run
+from tailrace_spark.job import JobRun
 from tailrace_spark.suggestions import frames, job, lookup_job
 
 BEGAN = datetime(2026, 10, 1, tzinfo=UTC)
@@ -73,11 +73,11 @@ def test_a_night_replaces_the_night_before(spark: SparkSession, cluster: SparkCl
     said: list[str] = []
 
     def night() -> None:
-        job.run(Run(spark, options, said.append))
+        job.run(JobRun(spark, options, said.append))
 
     def lookup(product: str) -> list[str]:
         lines: list[str] = []
-        lookup_job.run(Run(spark, Namespace(**vars(options), product=product), lines.append))
+        lookup_job.run(JobRun(spark, Namespace(**vars(options), product=product), lines.append))
         return [line.split()[-1] for line in lines]
 
     bought = [("ann", "tea"), ("ann", "cup"), ("bob", "tea"), ("bob", "cup"), ("bob", "hat"), ("cid", "hat")]

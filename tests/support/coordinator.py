@@ -23,7 +23,7 @@ from tailrace.net.address import Address
 from tailrace.net.client import Disconnected
 from tailrace.net.context import Context, Identity
 from tailrace.records.record import Record, build
-from tailrace.state import Batch, KeyValue, Producer
+from tailrace.state import KeyValue, ProducerIdAndEpoch, ShardBatch
 from tailrace_coordinator.coordinator import Coordinator
 from tailrace_coordinator.groups.config import GroupConfig
 from tailrace_coordinator.groups.machine import GroupMachine
@@ -47,7 +47,7 @@ class MemoryLog:
 
     def __init__(self) -> None:
         self.entries: list[tuple[bool, KeyValue]] = []  # (is a barrier, record)
-        self.of_transactions: dict[int, tuple[Producer, bool]] = {}  # by offset: (whose, is a marker)
+        self.of_transactions: dict[int, tuple[ProducerIdAndEpoch, bool]] = {}  # by offset: (whose, is a marker)
         self.epochs: list[int] = []
         self.appends: list[int] = []  # records in each
         self.failures: list[Exception] = []  # raised by the next calls, in order
@@ -100,7 +100,7 @@ class LoadedLog:
             )
         )
 
-    async def append(self, batch: Batch, base_offset: int, now_ms: int) -> int:
+    async def append(self, batch: ShardBatch, base_offset: int, now_ms: int) -> int:
         self.log.appending.set()
         await self.log.gate.wait()
         self.log.fail()

@@ -23,7 +23,7 @@ from tailrace.wire.header import parse_request_header
 from tailrace.wire.messages import ApiVersionsResponse, PreambleRequest
 from tailrace_gateway.answering import AnsweringGateway
 from tailrace_gateway.gateway import Advertised, GatewayLimits, Parts
-from tailrace_gateway.listener import InternalListener, Listener
+from tailrace_gateway.listener import GatewayListener, InternalListener
 from tailrace_gateway.relay.deadline_check import RelayDeadlineCheck
 
 BOOT_ID = "boot"
@@ -216,7 +216,7 @@ class World:
             boot_id=BOOT_ID,
         )
         self.gateway = AnsweringGateway(parts)
-        self.listener = Listener(self.gateway, ["127.0.0.1"], free_ports(4))
+        self.listener = GatewayListener(self.gateway, ["127.0.0.1"], free_ports(4))
         self.listener.open_node(0)
         self.follower.subscribe(self.gateway.image_changed)
         self.follower.subscribe(self.listener.image_changed)

@@ -10,14 +10,14 @@ from typing import Any
 from tailrace.coordination.group_records import decode, encode
 from tailrace.errors import ApiError
 from tailrace.metadata.image import MetadataImage
-from tailrace.state import Batch, KeyValue, Output, Shard
+from tailrace.state import KeyValue, Output, Shard, ShardBatch
 from tailrace.wire.messages import HeartbeatRequest, JoinGroupRequest, SyncGroupRequest
 from tailrace_coordinator.groups.classic.group import ClassicGroup, classic_group
 from tailrace_coordinator.groups.classic.join import Join
 from tailrace_coordinator.groups.classic.leave import Leaver
 from tailrace_coordinator.groups.config import GroupConfig
 from tailrace_coordinator.groups.machine import GroupEffects, GroupMachine
-from tailrace_coordinator.groups.offsets import Commit, Position
+from tailrace_coordinator.groups.offsets import CommitHeader, OffsetToCommit
 
 START_MS = 1_700_000_000_000
 RANGE = (("range", b"range-metadata"),)
@@ -39,7 +39,7 @@ class Driver:
         self.answers: dict[int, Any] = {}
         self.token = 0
         self.hold = False
-        self.in_flight: Batch | None = None
+        self.in_flight: ShardBatch | None = None
         self.deadlines: dict[Hashable, int] = {}
         self._heap: list[tuple[int, int, Hashable]] = []
         self.machine = GroupMachine(self.config)
@@ -134,11 +134,13 @@ class Driver:
         codes = self._ask(lambda token: self.machine.leave(self.now_ms, token, group_id, leavers))
         return list(zip(leavers, codes, strict=True)) if isinstance(codes, list) else codes
 
-    def commit(self, request: Commit, *positions: Position) -> Any:
+    def commit(self, request: CommitHeader, *positions: OffsetToCommit) -> Any:
         return self._ask(lambda token: self.machine.commit(self.now_ms, token, request, positions))
 
-    def commit_as(self, group_id: str, member_id: str, generation: int, *positions: Position, version: int = 9) -> Any:
-        return self.commit(Commit(group_id, generation, member_id, None, version), *positions)
+    def commit_as(
+        self, group_id: str, member_id: str, generation: int, *positions: OffsetToCommit, version: int = 9
+    ) -> Any:
+        return self.commit(CommitHeader(group_id, generation, member_id, None, version), *positions)
 
     def fetch(self, group_id: str, *wanted: tuple[str, int]) -> Any:
         return self._ask(lambda token: self.machine.fetch_offsets(self.now_ms, token, group_id, wanted or None))

@@ -5,7 +5,7 @@ from typing import Any
 
 from tailrace.log.config import LogConfig
 from tailrace.log.filesystem.port import Filesystem
-from tailrace.log.log import Appended, Log
+from tailrace.log.log import Log, LogAppendResult
 from tailrace.records.batch import read_header, split
 from tailrace.records.compression import Codec
 from tailrace.records.record import Record, build, iterate
@@ -25,7 +25,7 @@ def some_batch(*values: bytes, timestamp: int = NOW, codec: Codec = Codec.NONE, 
     return build([Record(timestamp=timestamp, value=value) for value in values], compression=codec, **fields)
 
 
-def append(log: Log, *values: bytes, leader_epoch: int = 0, **fields: Any) -> Appended:
+def append(log: Log, *values: bytes, leader_epoch: int = 0, **fields: Any) -> LogAppendResult:
     """Appends one batch and asserts that it was taken."""
     (appended,) = log.append([some_batch(*values, **fields)], leader_epoch, NOW)
     assert appended.error_code == 0, appended

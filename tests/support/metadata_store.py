@@ -13,9 +13,9 @@ from tailrace.clock import ManualClock
 from tailrace_controller.election.lease import NOBODY, Candidate, Lease
 from tailrace_controller.metadata_log.stored import (
     Deposed,
-    Loaded,
     OutcomeUnknown,
-    Position,
+    ReplayPosition,
+    StoredLog,
     StoredRecord,
     StoredSnapshot,
 )
@@ -61,19 +61,19 @@ class MemoryStore:
     def records(self) -> list[StoredRecord]:
         return self.server.records
 
-    def follow(self, position: Position) -> Loaded:
+    def follow(self, position: ReplayPosition) -> StoredLog:
         server, asked_ms = self.server, self.clock.monotonic_ms()
         lease, before = server.lease, position.next_offset - 1
         last = next((record for record in server.records if record.offset == before), None)
         if last is not None and last.epoch == position.epoch:
             tail = tuple(record for record in server.records if record.offset > before)
-            return Loaded(lease, tail, asked_ms, whole=False)
+            return StoredLog(lease, tail, asked_ms, whole=False)
         if not server.records and lease.next_offset == position.next_offset:
-            return Loaded(lease, (), asked_ms, whole=False)
+            return StoredLog(lease, (), asked_ms, whole=False)
         diverged = last is not None or lease.next_offset <= before
-        return Loaded(lease, tuple(server.records), asked_ms, server.snapshot, diverged=diverged)
+        return StoredLog(lease, tuple(server.records), asked_ms, server.snapshot, diverged=diverged)
 
-    def take(self, candidate: Candidate, expected: Lease | None, position: Position) -> Loaded | None:
+    def take(self, candidate: Candidate, expected: Lease | None, position: ReplayPosition) -> StoredLog | None:
         lease = self.server.lease
         if expected is not None and expected != lease:
             return None

@@ -13,7 +13,7 @@ from tailrace.log.directory.disk_pressure import AUTOMATIC, Marks, marks
 from tailrace.metadata.image import BrokerImage, MetadataImage, PartitionImage, TopicImage
 from tailrace.records.record import Record, iterate_all
 from tailrace.wire import messages as m
-from tailrace.wire.hot.producers import Described
+from tailrace.wire.hot.producers import PartitionProducers
 from tailrace_gateway.cluster_state import ClusterState, state_of
 from tailrace_gateway.rest.backend import ControllerView
 
@@ -49,7 +49,7 @@ class MemoryBackend:
         self.space: dict[int, tuple[int, int]] = {}  # by broker: total and usable bytes
         self.cleaned: dict[int, list[Any]] = {}  # by broker: rows of DescribeCleaner
         self.opened: dict[int, list[Any]] = {}  # by broker: rows of DescribeOpenTransactions
-        self.described = Described(0, 0)  # what DescribeProducers finds
+        self.described = PartitionProducers(0, 0)  # what DescribeProducers finds
         self.silent: set[int] = set()  # brokers that do not answer
         self.with_broken_disk = {0}
         self.no_controller: Exception | None = None
@@ -99,7 +99,7 @@ class MemoryBackend:
             return m.DescribeCleanerResponse(error_code=0, partitions=self.cleaned.get(node_id, []))
         return self._ask(f"broker {node_id}", message)
 
-    async def producers(self, node_id: int, topic: str, partition: int) -> Described:
+    async def producers(self, node_id: int, topic: str, partition: int) -> PartitionProducers:
         self.asked.append((f"broker {node_id}", (topic, partition)))
         return self.described
 

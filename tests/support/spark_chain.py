@@ -56,7 +56,7 @@ class Chain:
 
 def main() -> None:
     """Runs the queries of the arguments in small batches and says each batch, until it is killed."""
-    from tailrace_spark.progress import Progress
+    from tailrace_spark.progress import QueryProgress
     from tailrace_spark.session import open_session
 
     given = json.loads(sys.argv[1])
@@ -64,7 +64,7 @@ def main() -> None:
     spark = open_session(
         "driver", master="local[2]", jars=Path(given["jars"]), settings=QUICK, log=folder / "driver.log"
     )
-    spark.streams.addListener(Progress(lambda text: print(text, flush=True)))
+    spark.streams.addListener(QueryProgress(lambda text: print(text, flush=True)))
     chain = Chain(spark, given["bootstrap"], given["source"], given["target"], folder)
     for query in chain.start(given["per_batch"]):
         query.awaitTermination()

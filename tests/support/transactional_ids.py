@@ -8,7 +8,7 @@ from typing import Any
 from tailrace.coordination.transaction_records import TransactionState, decode, encode
 from tailrace.errors import ApiError
 from tailrace.metadata.image import MetadataImage
-from tailrace.state import SHELL, Output, Producer, Shard
+from tailrace.state import SHELL, Output, ProducerIdAndEpoch, Shard
 from tailrace_coordinator.transactions.config import TransactionConfig
 from tailrace_coordinator.transactions.decision import SendMarkers
 from tailrace_coordinator.transactions.end import End
@@ -21,7 +21,7 @@ from tailrace_coordinator.transactions.machine import (
 
 START_MS = 1_700_000_000_000
 ALL = ListTransactionsFilter(frozenset(), frozenset(), -1, lambda _: True)
-NEW = Producer(-1, -1)
+NEW = ProducerIdAndEpoch(-1, -1)
 
 
 class Ids:
@@ -47,8 +47,8 @@ class Ids:
     def state(self, name: str = "t") -> TransactionState:
         return self.machine.transactions[name]
 
-    def init(self, producer: Producer = NEW, *, name: str = "t", timeout_ms: int = 60_000) -> Any:
-        """The Producer, or the code of a refusal; takes a new producer id where one is asked for."""
+    def init(self, producer: ProducerIdAndEpoch = NEW, *, name: str = "t", timeout_ms: int = 60_000) -> Any:
+        """The ProducerIdAndEpoch, or the code of a refusal; takes a new producer id where one is asked for."""
         reply = self._ask(lambda token: self._init(token, Init(name, timeout_ms, producer)))
         if type(reply).__name__ == "NeedsProducerId":
             self.next_id += 1
@@ -58,15 +58,15 @@ class Ids:
     def _init(self, token: int, request: Init) -> TransactionEffects:
         return self.machine.init_producer_id(self.now_ms, token, request)
 
-    def add(self, producer: Producer, *partitions: tuple[str, int], name: str = "t", version: int = 0) -> Any:
+    def add(self, producer: ProducerIdAndEpoch, *partitions: tuple[str, int], name: str = "t", version: int = 0) -> Any:
         return self._ask(
             lambda token: self.machine.add_partitions(self.now_ms, token, name, producer, partitions, version)
         )
 
-    def verify(self, producer: Producer, *partitions: tuple[str, int], name: str = "t") -> Any:
+    def verify(self, producer: ProducerIdAndEpoch, *partitions: tuple[str, int], name: str = "t") -> Any:
         return self._ask(lambda token: self.machine.verify_partitions(self.now_ms, token, name, producer, partitions))
 
-    def end(self, producer: Producer, commit: bool, *, name: str = "t", version: int = 0) -> Any:
+    def end(self, producer: ProducerIdAndEpoch, commit: bool, *, name: str = "t", version: int = 0) -> Any:
         reply = self._ask(lambda token: self._end(token, End(name, producer, commit, version)))
         if type(reply).__name__ == "NeedsProducerId":
             self.next_id += 1

@@ -5,7 +5,7 @@ from struct import Struct
 from typing import NamedTuple
 
 from support.logs import NOW
-from tailrace.log.log import Appended, Log
+from tailrace.log.log import Log, LogAppendResult
 from tailrace.log.producers.transactions import marker_type
 from tailrace.records.batch import BatchHeader, Bytes, read_header, split
 from tailrace.records.markers import ABORT
@@ -25,7 +25,7 @@ def marker_batch(producer_id: int, kind: int, *, epoch: int = 0, coordinator_epo
     return build([record], producer_id=producer_id, producer_epoch=epoch, transactional=True, control=True)
 
 
-def write(log: Log, *batches: bytearray) -> list[Appended]:
+def write(log: Log, *batches: bytearray) -> list[LogAppendResult]:
     """Appends them with one call, as a coordinator; all must be taken."""
     answers = log.append(batches, 0, NOW, from_client=False)
     assert not any(answer.error_code for answer in answers), answers

@@ -55,7 +55,7 @@ PURE_FILES = (
     "services/controller/tailrace_controller/election/acceptance.py",
     "services/controller/tailrace_controller/metadata_log/bootstrap.py",
     "services/controller/tailrace_controller/election_counts.py",
-    "services/controller/tailrace_controller/effects.py",
+    "services/controller/tailrace_controller/controller_result.py",
     "services/controller/tailrace_controller/election/lease.py",
     "services/controller/tailrace_controller/sessions/liveness.py",
     "services/controller/tailrace_controller/metadata_log/log.py",

@@ -17,7 +17,7 @@ from tailrace.runtime.run_files import RunFile
 from tailrace_controller.app import only_controller
 from tailrace_controller.election.acceptance import Seen
 from tailrace_controller.election.seen_file import SeenFile
-from tailrace_controller.metadata_log.stored import Position
+from tailrace_controller.metadata_log.stored import ReplayPosition
 from tailrace_controller.store import Store
 
 
@@ -55,7 +55,7 @@ def test_the_metadata_database_and_what_sqlite_puts_beside_it_are_private(tmp_pa
         (tmp_path / name).touch(0o644)
     for _ in range(2):
         store = Store(f"sqlite:///{path}", lambda: 0.0, lambda sentence: None)
-        store.follow(Position())
+        store.follow(ReplayPosition())
         assert (tmp_path / "metadata.db-wal").exists()
         assert open_to_others(tmp_path) == []
         store.close()
@@ -63,7 +63,7 @@ def test_the_metadata_database_and_what_sqlite_puts_beside_it_are_private(tmp_pa
 
 def test_a_new_database_is_private(tmp_path: Path) -> None:
     store = Store(f"sqlite:///{tmp_path / 'metadata.db'}", lambda: 0.0, lambda sentence: None)
-    store.follow(Position())
+    store.follow(ReplayPosition())
     assert {path.name: mode(path) for path in tmp_path.iterdir()} == dict.fromkeys(
         ("metadata.db", "metadata.db-wal", "metadata.db-shm"), 0o600
     )

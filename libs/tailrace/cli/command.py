@@ -62,7 +62,7 @@ def _run_dir(data_dir: str | None) -> Path:
         return Path(named)
     found = data_dir or os.environ.get("TAILRACE_DATA_DIR")
     if not found:
-        from tailrace.cli.options import default_data_dir
+        from tailrace.runtime.run_files import default_data_dir
 
         found = str(default_data_dir(os.environ))
     return socket_dir(Path(found).absolute(), os.environ.get("XDG_RUNTIME_DIR"))

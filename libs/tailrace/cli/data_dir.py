@@ -17,7 +17,7 @@ _ORPHAN_PATIENCE_MS = 5_000
 _LEFTOVERS = (".pid", ".json", ".sock")
 
 
-class Refused(Exception):
+class UpRefused(Exception):
     """`up` cannot start; the text is a sentence for the person who typed it."""
 
 
@@ -25,7 +25,7 @@ class DataDir:
     """Holds DIR/run/up.lock (flock(2), so a killed `up` leaves none) until closed."""
 
     def __init__(self, path: Path, sockets: Path) -> None:
-        """Takes the lock. Raises Refused, naming the `up` that holds it."""
+        """Takes the lock. Raises UpRefused, naming the `up` that holds it."""
         self.path = path
         self.run_dir = path / "run"
         self.sockets = sockets
@@ -36,15 +36,15 @@ class DataDir:
             private_folder(sockets)
             self.lock_fd = os.open(self.run_dir / "up.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, FILE_MODE)
         except OSError as error:
-            raise Refused(f"{path} cannot be used: {error.strerror}. Choose another with --data DIR.") from None
+            raise UpRefused(f"{path} cannot be used: {error.strerror}. Choose another with --data DIR.") from None
         # In a folder of all, as /tmp, somebody else may have put a link there that leads to what is ours.
         owner = (sockets.stat() if sockets == self.run_dir else sockets.lstat()).st_uid
         if owner != os.geteuid():
-            raise Refused(f"{sockets} belongs to somebody else. Choose a shorter --data DIR.")
+            raise UpRefused(f"{sockets} belongs to somebody else. Choose a shorter --data DIR.")
         try:
             fcntl.flock(self.lock_fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            raise Refused(self._who_runs()) from None
+            raise UpRefused(self._who_runs()) from None
         os.ftruncate(self.lock_fd, 0)
         os.write(self.lock_fd, f"{os.getpid()}\n".encode())
 
@@ -61,11 +61,11 @@ class DataDir:
         )
 
     def clear(self) -> None:
-        """Waits for what a killed `up` left dying, removes its files. Raises Refused if a role runs here by itself."""
+        """Waits for what a killed `up` left dying, removes its files. Raises UpRefused if a role runs here alone."""
         for path in sorted(self.run_dir.glob("*.json")):
             left = RunFile.read(path)
             if left and left.role in ROLES and left.is_running() and not _dies(left):
-                raise Refused(
+                raise UpRefused(
                     f"{left.name} already runs on {self.path} by itself (pid {left.pid}). "
                     f"Stop it with `kill {left.pid}`."
                 )
@@ -95,7 +95,7 @@ class DataDir:
 def _refuse_log_directory(path: Path) -> None:
     """What a data directory has beside it would keep Kafka from starting on its log directory again."""
     if (path / META_PROPERTIES).exists() and not (path / "run").exists():
-        raise Refused(
+        raise UpRefused(
             f"{path} is a log directory of Apache Kafka, or of one broker. `tailrace import-kafka` takes a Kafka over; "
             "a new cluster needs a directory of its own: --data DIR."
         )

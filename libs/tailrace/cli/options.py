@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tailrace.runtime import logs
+from tailrace.runtime.run_files import default_data_dir
 
 _PORT_MAX = 65_535
 _INSTANCES_MAX = 100
@@ -95,13 +96,6 @@ def defaults(brokers: int, environ: Mapping[str, str]) -> dict[str, str]:
     return {key: value for key, value in chosen.items() if f"KAFKA_{key.replace('.', '_').upper()}" not in environ}
 
 
-def default_data_dir(environ: Mapping[str, str]) -> Path:
-    """TAILRACE_DATA_DIR, else the user's data directory: `up` finds its cluster again from every working directory."""
-    if chosen := environ.get("TAILRACE_DATA_DIR"):
-        return Path(chosen)
-    return Path(environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share") / "tailrace"
-
-
 def _parser(environ: Mapping[str, str]) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="tailrace up",
@@ -170,10 +164,10 @@ def _advertise(parser: argparse.ArgumentParser, text: str) -> tuple[str, int | N
 
 
 def _listen(parser: argparse.ArgumentParser, text: str) -> tuple[str, ...]:
-    from tailrace.config.hosts import Hosts
+    from tailrace.config.hosts import HostList
 
     hosts = tuple(dict.fromkeys(host.strip().strip("[]") for host in text.split(",")))
-    if refusal := Hosts().refusal(hosts):
+    if refusal := HostList().refusal(hosts):
         parser.error(f"--listen {text!r}: {refusal}")
     return hosts
 

@@ -18,7 +18,7 @@ _LISTENING = "0A"
 _LOCK = "up.lock"
 
 
-class Holder(NamedTuple):
+class PortHolder(NamedTuple):
     """A process; `is_tailrace` where it is an `up`, or a role started by hand."""
 
     pid: int
@@ -26,7 +26,7 @@ class Holder(NamedTuple):
     is_tailrace: bool
 
 
-def holder_of(port: int) -> Holder | None:
+def holder_of(port: int) -> PortHolder | None:
     """Who listens on a TCP port, as far as this user may see (proc_net(5), proc_pid_fd(5))."""
     inodes = {f"socket:[{inode}]" for inode in _listening_inodes(port)}
     if not inodes:
@@ -37,17 +37,17 @@ def holder_of(port: int) -> Holder | None:
     return None
 
 
-def _described(process: Path) -> Holder:
+def _described(process: Path) -> PortHolder:
     pid = int(process.name)
     try:
         command = (process / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace").strip()
         parent = int((process / "stat").read_text().rpartition(")")[2].split()[1])
     except OSError:  # it ended meanwhile
-        return Holder(pid, "just ended", is_tailrace=False)
+        return PortHolder(pid, "just ended", is_tailrace=False)
     up = run_file_of(parent)
     if up is not None and up.role == "up":  # a killed child would be started again
-        return Holder(parent, command, is_tailrace=True)
-    return Holder(pid, command, run_file_of(pid) is not None)
+        return PortHolder(parent, command, is_tailrace=True)
+    return PortHolder(pid, command, run_file_of(pid) is not None)
 
 
 def run_file_of(pid: int) -> RunFile | None:

@@ -11,7 +11,7 @@ import errno
 import socket
 from collections.abc import Sequence
 
-from tailrace.cli.data_dir import Refused
+from tailrace.cli.data_dir import UpRefused
 from tailrace.cli.port_holder import holder_of
 
 _BLOCK_ATTEMPTS = 50
@@ -23,11 +23,11 @@ class Reservation:
     """Bound sockets that do not listen: they receive nothing and keep the ports while a gateway restarts."""
 
     def __init__(self, hosts: Sequence[str], port: int, count: int) -> None:
-        """Takes count ports from `port` on each host; 0 looks for a free block. Raises Refused."""
+        """Takes count ports from `port` on each host; 0 looks for a free block. Raises UpRefused."""
         self.hosts = [host for host in hosts if _exists(host)]
         away = [host for host in hosts if host not in self.hosts]
         if not self.hosts or any(host not in _OF_ANY_MACHINE for host in away):
-            raise Refused(f"{', '.join(away)} is no address of this machine; --listen takes others.")
+            raise UpRefused(f"{', '.join(away)} is no address of this machine; --listen takes others.")
         self.sockets: list[socket.socket] = []
         self.port = port or self._take_free_block(count)
         if port:
@@ -45,8 +45,8 @@ class Reservation:
                     try:
                         self.sockets.append(_bind_alone(host, number))
                     except OSError as error:
-                        raise Refused(_sentence(host, number, "--port", error)) from error
-        except Refused:
+                        raise UpRefused(_sentence(host, number, "--port", error)) from error
+        except UpRefused:
             self.close()
             raise
 
@@ -54,19 +54,19 @@ class Reservation:
         for _ in range(_BLOCK_ATTEMPTS):
             with _bind_alone(self.hosts[0], 0) as first:
                 port: int = first.getsockname()[1]
-            with contextlib.suppress(Refused):
+            with contextlib.suppress(UpRefused):
                 self._take(port, count)
                 return port
-        raise Refused(f"no {count} free ports in a row were found; give --port.")
+        raise UpRefused(f"no {count} free ports in a row were found; give --port.")
 
 
 def check_admin_port(hosts: Sequence[str], port: int) -> None:
-    """Raises Refused if somebody listens there already."""
+    """Raises UpRefused if somebody listens there already."""
     for host in hosts:
         try:
             _bind_alone(host, port).close()
         except OSError as error:
-            raise Refused(_sentence(host, port, "--admin-port", error)) from error
+            raise UpRefused(_sentence(host, port, "--admin-port", error)) from error
 
 
 def _bind_alone(host: str, port: int) -> socket.socket:

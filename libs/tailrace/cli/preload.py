@@ -29,6 +29,9 @@ def preload(modules: Sequence[str] = MODULES) -> None:
     with kafka_without_clients():
         for name in modules:
             importlib.import_module(name)
+        from tailrace.wire import messages
+
+        messages.load_all()
 
 
 @contextmanager

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 
 from tailrace.cli import options, plan
-from tailrace.cli.data_dir import DataDir, Refused
+from tailrace.cli.data_dir import DataDir, UpRefused
 from tailrace.cli.options import UpOptions
 from tailrace.cli.plan import Instance
 from tailrace.cli.ports import Reservation, check_admin_port
@@ -47,7 +47,7 @@ class Up:
     """One run of `up`: lock, ports, imports, children."""
 
     def __init__(self, given: UpOptions, find_role: FindRole, modules: Sequence[str]) -> None:
-        """Raises Refused where the directory, a port or a setting does not allow it."""
+        """Raises UpRefused where the directory, a port or a setting does not allow it."""
         self.given = given
         self.clock = SystemClock()
         self.started_ms = self.clock.monotonic_ms()
@@ -124,7 +124,7 @@ class Up:
         return plan.settings(self.given, self.data_dir.sockets, self.ports.port, tuple(self.ports.hosts), instance)
 
     def _check_settings(self) -> tuple[str, ...]:
-        """What is to be said of them; raises Refused where every role would refuse them."""
+        """What is to be said of them; raises UpRefused where every role would refuse them."""
         from tailrace.config import Config, ConfigError
         from tailrace.net.authentication.secret_file import make_secret, read_secret
         from tailrace.net.members.internal import internal_address
@@ -140,7 +140,7 @@ class Up:
 
                 check_tls(config, self.clock.wall_ms())
         except (ConfigError, OSError) as error:
-            raise Refused(str(error)) from None
+            raise UpRefused(str(error)) from None
         return config.warnings
 
     def _live(self, instance: Instance, report_fd: int) -> int:
@@ -191,7 +191,7 @@ def main(arguments: Sequence[str], find_role: FindRole = find_role, modules: Seq
     given = options.parse(arguments, os.environ)
     try:
         up = Up(given, find_role, modules)
-    except Refused as refused:
+    except UpRefused as refused:
         sys.stderr.write(f"{refused}\n")
         return 1
     return up.run()

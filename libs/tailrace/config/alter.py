@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 
 from tailrace.config.config import Config
-from tailrace.config.definition import ConfigDef, ConfigError, Dynamic, Scope, Type
+from tailrace.config.definition import ConfigDef, ConfigError, ConfigScope, Dynamic, Type
 from tailrace.config.definitions import (
     CLIENT_METRICS_DEFINITIONS,
     DEFINITIONS,
@@ -29,7 +29,7 @@ class Operation(IntEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class AlterConfigOp:
     """One operation on one key; `value` is ignored by DELETE."""
 
     name: str
@@ -38,7 +38,7 @@ class Change:
 
 
 def apply(
-    current: Mapping[str, str], changes: Sequence[Change], definitions: Mapping[str, ConfigDef]
+    current: Mapping[str, str], changes: Sequence[AlterConfigOp], definitions: Mapping[str, ConfigDef]
 ) -> dict[str, str]:
     """Returns the resource's configs after the changes; all of them or ApiError."""
     check_changes(changes)
@@ -48,7 +48,7 @@ def apply(
     return after
 
 
-def check_changes(changes: Sequence[Change]) -> None:
+def check_changes(changes: Sequence[AlterConfigOp]) -> None:
     """Raises INVALID_REQUEST for what no kind of resource takes: a key twice, nothing as its value."""
     names = [change.name for change in changes]
     if len(set(names)) != len(names):
@@ -126,7 +126,7 @@ _MATCH_SELECTORS = frozenset(
 )
 
 
-def _apply(after: dict[str, str], change: Change, definition: ConfigDef | None) -> None:
+def _apply(after: dict[str, str], change: AlterConfigOp, definition: ConfigDef | None) -> None:
     if change.operation == Operation.DELETE:
         after.pop(change.name, None)
         return
@@ -208,10 +208,10 @@ def _bad_request(why: str) -> ApiError:
     return ApiError(ErrorCode.INVALID_REQUEST, why)
 
 
-DEFINITIONS_OF: dict[Scope, Mapping[str, ConfigDef]] = {
-    Scope.TOPIC: TOPIC_DEFINITIONS,
-    Scope.BROKER: {**DEFINITIONS, **DYNAMIC_DEFINITIONS},
-    Scope.GROUP: GROUP_DEFINITIONS,
-    Scope.CLIENT_METRICS: CLIENT_METRICS_DEFINITIONS,
+DEFINITIONS_OF: dict[ConfigScope, Mapping[str, ConfigDef]] = {
+    ConfigScope.TOPIC: TOPIC_DEFINITIONS,
+    ConfigScope.BROKER: {**DEFINITIONS, **DYNAMIC_DEFINITIONS},
+    ConfigScope.GROUP: GROUP_DEFINITIONS,
+    ConfigScope.CLIENT_METRICS: CLIENT_METRICS_DEFINITIONS,
 }
 """The table `apply` needs for each kind of resource."""

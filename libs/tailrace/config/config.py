@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from tailrace.config import properties
-from tailrace.config.definition import ConfigDef, ConfigError, Scope
+from tailrace.config.definition import ConfigDef, ConfigError, ConfigScope
 from tailrace.config.definitions import DEFINITIONS
 from tailrace.config.validators import Value
 from tailrace.config.values import Values
@@ -32,7 +32,7 @@ Layer = Mapping[str, Given]
 
 def environment_name(definition: ConfigDef) -> str:
     """`KAFKA_MIN_INSYNC_REPLICAS`; our own keys begin with TAILRACE_."""
-    prefix = "TAILRACE_" if definition.scope is Scope.OURS else "KAFKA_"
+    prefix = "TAILRACE_" if definition.scope is ConfigScope.OURS else "KAFKA_"
     return prefix + definition.attribute.upper()
 
 

@@ -33,7 +33,7 @@ class Importance(Enum):
     LOW = "low"
 
 
-class Scope(Enum):
+class ConfigScope(Enum):
     """Where a key may be set. OURS are broker-like keys that Kafka does not know."""
 
     BROKER = "broker"
@@ -76,7 +76,7 @@ class ConfigDef:
     dynamic: Dynamic
     doc: str
     obeyed_by: str | None = None
-    scope: Scope = Scope.BROKER
+    scope: ConfigScope = ConfigScope.BROKER
     synonyms: tuple[Synonym, ...] = ()
     internal: bool = False
 

@@ -11,12 +11,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tailrace.config.definition import ConfigDef, Dynamic, Importance, Scope, Synonym, Type, typed
+from tailrace.config.definition import ConfigDef, ConfigScope, Dynamic, Importance, Synonym, Type, typed
 from tailrace.config.honoured import BROKER_KEYS, INHERITED, TOPIC_KEYS, obeyed_by
 from tailrace.config.validators import validator
 
-_SCOPES = {scope.value: scope for scope in Scope}
-_SCOPES |= dict.fromkeys(("broker-dynamic", "broker-internal"), Scope.BROKER)
+_SCOPES = {scope.value: scope for scope in ConfigScope}
+_SCOPES |= dict.fromkeys(("broker-dynamic", "broker-internal"), ConfigScope.BROKER)
 _TYPES = {type_.name.lower(): type_ for type_ in Type}
 _IMPORTANCES = {importance.value: importance for importance in Importance}
 _MODES = {mode.value: mode for mode in Dynamic}

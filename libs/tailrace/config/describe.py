@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from tailrace.config.config import Config
-from tailrace.config.definition import ConfigDef, ConfigError, Dynamic, Scope
+from tailrace.config.definition import ConfigDef, ConfigError, ConfigScope, Dynamic
 from tailrace.config.definitions import (
     CLIENT_METRICS_DEFINITIONS,
     DEFINITIONS,
@@ -30,7 +30,7 @@ class SynonymEntry:
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class ConfigEntry:
     """One config as a client sees it; a sensitive value is None. `type` 0 is unknown."""
 
     name: str
@@ -51,7 +51,7 @@ _CHAINS = {
 }
 
 
-def broker(config: Config, default: Mapping[str, str], own: Mapping[str, str]) -> list[Entry]:
+def broker(config: Config, default: Mapping[str, str], own: Mapping[str, str]) -> list[ConfigEntry]:
     """Every config of one broker. `default` and `own` are the dynamic configs of resource "" and of this broker."""
     config = config.with_dynamic(default, own)
     entries = []
@@ -66,7 +66,7 @@ def broker(config: Config, default: Mapping[str, str], own: Mapping[str, str]) -
     return sorted(entries, key=lambda entry: entry.name)
 
 
-def cluster_default(default: Mapping[str, str]) -> list[Entry]:
+def cluster_default(default: Mapping[str, str]) -> list[ConfigEntry]:
     """The dynamic configs of all brokers together (resource ""): only what is set."""
     entries = []
     for name, text in sorted(default.items()):
@@ -79,21 +79,21 @@ def cluster_default(default: Mapping[str, str]) -> list[Entry]:
     return entries
 
 
-def topic(overrides: Mapping[str, str], config: Config) -> list[Entry]:
+def topic(overrides: Mapping[str, str], config: Config) -> list[ConfigEntry]:
     """Every config of one topic; `config` is the broker's with its dynamic configs (Config.with_dynamic)."""
     return [_topic_entry(name, overrides.get(name), config) for name in sorted(TOPIC_DEFINITIONS)]
 
 
-def overridden(overrides: Mapping[str, str], config: Config) -> list[Entry]:
+def overridden(overrides: Mapping[str, str], config: Config) -> list[ConfigEntry]:
     """Of a topic's configs those that it sets itself: the others are the same for all topics."""
     return [_topic_entry(name, overrides[name], config) for name in overrides if name in TOPIC_DEFINITIONS]
 
 
-def _topic_entry(name: str, override: str | None, config: Config) -> Entry:
+def _topic_entry(name: str, override: str | None, config: Config) -> ConfigEntry:
     return _resource_entry(TOPIC_DEFINITIONS[name], override, ConfigSource.DYNAMIC_TOPIC_CONFIG, config)
 
 
-def group(overrides: Mapping[str, str], config: Config) -> list[Entry]:
+def group(overrides: Mapping[str, str], config: Config) -> list[ConfigEntry]:
     """Every config of one group (KIP-848, KIP-932)."""
     return [
         _resource_entry(definition, overrides.get(name), ConfigSource.GROUP_CONFIG, config)
@@ -101,7 +101,7 @@ def group(overrides: Mapping[str, str], config: Config) -> list[Entry]:
     ]
 
 
-def client_metrics(overrides: Mapping[str, str], config: Config) -> list[Entry]:
+def client_metrics(overrides: Mapping[str, str], config: Config) -> list[ConfigEntry]:
     """Every config of one client metrics subscription (KIP-714)."""
     return [
         _resource_entry(definition, overrides.get(name), ConfigSource.CLIENT_METRICS_CONFIG, config)
@@ -109,9 +109,11 @@ def client_metrics(overrides: Mapping[str, str], config: Config) -> list[Entry]:
     ]
 
 
-def _resource_entry(definition: ConfigDef, override: str | None, own_source: ConfigSource, config: Config) -> Entry:
+def _resource_entry(
+    definition: ConfigDef, override: str | None, own_source: ConfigSource, config: Config
+) -> ConfigEntry:
     synonyms = _broker_synonyms(definition.synonyms[0].name, config) if definition.synonyms else []
-    if not definition.synonyms and definition.scope is Scope.GROUP:
+    if not definition.synonyms and definition.scope is ConfigScope.GROUP:
         synonyms = [SynonymEntry(definition.name, definition.text(definition.default), ConfigSource.DEFAULT_CONFIG)]
     value = inherited(definition, config)
     if override is not None:
@@ -149,8 +151,8 @@ def _broker_synonyms(name: str, config: Config) -> list[SynonymEntry]:
 
 def _entry(
     definition: ConfigDef, value: str | None, source: ConfigSource, synonyms: Sequence[SynonymEntry], read_only: bool
-) -> Entry:
-    return Entry(
+) -> ConfigEntry:
+    return ConfigEntry(
         name=definition.name,
         value=_shown(definition, value),
         read_only=read_only,
@@ -166,7 +168,7 @@ def _shown(definition: ConfigDef, text: str | None) -> str | None:
     return None if definition.sensitive else text
 
 
-def _dynamic_only(name: str, text: str) -> Entry:
+def _dynamic_only(name: str, text: str) -> ConfigEntry:
     source = ConfigSource.DYNAMIC_BROKER_CONFIG
     definition = DYNAMIC_DEFINITIONS.get(name)
     if definition is None:
@@ -174,6 +176,6 @@ def _dynamic_only(name: str, text: str) -> Entry:
     return _entry(definition, text, source, [SynonymEntry(name, text, source)], read_only=False)
 
 
-def _unknown(name: str, source: ConfigSource) -> Entry:
+def _unknown(name: str, source: ConfigSource) -> ConfigEntry:
     """A key nobody knows might be a secret: Apache Kafka hides its value too."""
-    return Entry(name, None, True, source, True, 0, (SynonymEntry(name, None, source),), None)
+    return ConfigEntry(name, None, True, source, True, 0, (SynonymEntry(name, None, source),), None)

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Iterable
 from pathlib import Path
 
-from tailrace.config.definition import ConfigDef, Dynamic, Scope, Type
+from tailrace.config.definition import ConfigDef, ConfigScope, Dynamic, Type
 from tailrace.config.definitions import DEFINITIONS, TOPIC_DEFINITIONS
 
 _PYTHON = {
@@ -80,8 +80,8 @@ it once for the whole cluster, a role that is started alone logs it.
 def page() -> str:
     """The keys that have an effect, for users."""
     honoured = [definition for definition in DEFINITIONS.values() if definition.honoured]
-    ours = [definition for definition in honoured if definition.scope is Scope.OURS]
-    kafkas = [definition for definition in honoured if definition.scope is not Scope.OURS]
+    ours = [definition for definition in honoured if definition.scope is ConfigScope.OURS]
+    kafkas = [definition for definition in honoured if definition.scope is not ConfigScope.OURS]
     topics = [definition for definition in TOPIC_DEFINITIONS.values() if definition.honoured]
     parts = [_PAGE]
     for title, rows in (("Tailrace's own keys", ours), ("Kafka's broker keys", kafkas), ("Topic keys", topics)):
@@ -95,7 +95,7 @@ def _row(definition: ConfigDef) -> str:
     inherited = any(
         synonym.name == definition.name for topic in TOPIC_DEFINITIONS.values() for synonym in topic.synonyms
     )
-    read_again = definition.scope is Scope.OURS or (inherited and definition.scope is Scope.BROKER)
+    read_again = definition.scope is ConfigScope.OURS or (inherited and definition.scope is ConfigScope.BROKER)
     mark = "*" if read_again and definition.dynamic is not Dynamic.READ_ONLY else ""
     default = f"`{definition.text(definition.default)}`" if definition.default not in (None, ()) else ""
     return f"| `{definition.name}`{mark} | {default} | {definition.allowed} | {definition.doc} |\n"

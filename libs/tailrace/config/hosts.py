@@ -48,7 +48,7 @@ class Host:
 
 
 @dataclass(frozen=True, slots=True)
-class Hosts:
+class HostList:
     """One host or more."""
 
     def refusal(self, value: object) -> str | None:

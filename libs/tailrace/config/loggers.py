@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from tailrace.config.alter import Change, Operation, check_changes
-from tailrace.config.describe import Entry
+from tailrace.config.alter import AlterConfigOp, Operation, check_changes
+from tailrace.config.describe import ConfigEntry
 from tailrace.errors import ApiError, ErrorCode
 from tailrace.kafka.resources import ConfigSource
 
@@ -16,19 +16,19 @@ ROOT = "root"
 LEVELS = ("DEBUG", "ERROR", "FATAL", "INFO", "TRACE", "WARN")
 
 
-def described(levels: Mapping[str, str]) -> list[Entry]:
+def described(levels: Mapping[str, str]) -> list[ConfigEntry]:
     """The loggers as configs, by name; `levels` is logger -> its level, its parent's where it has none of its own."""
     source = ConfigSource.DYNAMIC_BROKER_LOGGER_CONFIG
-    return [Entry(name, levels[name], False, source, False, 0, (), "") for name in sorted(levels)]
+    return [ConfigEntry(name, levels[name], False, source, False, 0, (), "") for name in sorted(levels)]
 
 
-def altered(known: Mapping[str, str], changes: Sequence[Change]) -> dict[str, str | None]:
+def altered(known: Mapping[str, str], changes: Sequence[AlterConfigOp]) -> dict[str, str | None]:
     """Logger -> its new level; None: its parent's from now on. All of the changes or ApiError."""
     check_changes(changes)
     return {change.name: _level(known, change) for change in changes}
 
 
-def _level(known: Mapping[str, str], change: Change) -> str | None:
+def _level(known: Mapping[str, str], change: AlterConfigOp) -> str | None:
     if change.operation in (Operation.APPEND, Operation.SUBTRACT):
         name = Operation(change.operation).name
         raise ApiError(ErrorCode.INVALID_REQUEST, f"{name} operation is not allowed for the BROKER_LOGGER resource")

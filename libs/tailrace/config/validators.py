@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from dataclasses import dataclass
 
-from tailrace.config.hosts import DatabaseUrl, Host, Hosts, is_host
+from tailrace.config.hosts import DatabaseUrl, Host, HostList, is_host
 
 Value = bool | int | float | str | tuple[str, ...] | None
 
@@ -128,7 +128,7 @@ class Addresses:
         return "host:port or unix:/path"
 
 
-Validator = Range | OneOf | Words | NotEmpty | ThrottledReplicas | Addresses | Host | Hosts | DatabaseUrl
+Validator = Range | OneOf | Words | NotEmpty | ThrottledReplicas | Addresses | Host | HostList | DatabaseUrl
 
 _NOT_EMPTY = ", not empty"
 _ANY_CASE = "(case insensitive) "
@@ -141,7 +141,7 @@ _PLAIN: dict[str, Validator] = {
         Addresses(),
         Host(),
         Host(reachable=True),
-        Hosts(),
+        HostList(),
         DatabaseUrl(),
     )
 }

@@ -18,7 +18,7 @@ class Finding(NamedTuple):
         return f"{self.path}: {self.what}; {self.advice}"
 
 
-class Partition(NamedTuple):
+class PartitionFacts(NamedTuple):
     """What is known of a partition before its files are read; dense: nothing says that it was ever compacted."""
 
     directory: Path
@@ -27,7 +27,7 @@ class Partition(NamedTuple):
     log_start_offset: int
 
 
-class Batch(NamedTuple):
+class BatchFacts(NamedTuple):
     """What later checks need of a batch."""
 
     position: int
@@ -42,7 +42,7 @@ class Verified:
     """What was found, and where the log begins and ends; batches, aborts and aborted are the last segment's."""
 
     findings: list[Finding] = field(default_factory=list)
-    batches: list[Batch] = field(default_factory=list)
+    batches: list[BatchFacts] = field(default_factory=list)
     aborts: dict[int, int] = field(default_factory=dict)  # offset of an abort marker: its producer
     aborted: dict[int, int] = field(default_factory=dict)  # those of them that ended a transaction with records
     in_transaction: set[int] = field(default_factory=set)  # producers whose transaction is open where the reading is

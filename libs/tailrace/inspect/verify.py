@@ -8,14 +8,14 @@ from typing import Final
 from uuid import UUID
 
 from tailrace.inspect import files
-from tailrace.inspect.findings import Finding, Partition
+from tailrace.inspect.findings import Finding, PartitionFacts
 from tailrace.inspect.verify_partition import verify_partition
 from tailrace.kafka.ids import TopicPartition, format_uuid, parse_uuid
 from tailrace.kafka.topics import CLUSTER_METADATA_TOPIC, INTERNAL_TOPICS
 from tailrace.log.directory import checkpoints
 from tailrace.log.directory.checkpoint_copies import COPY_SUFFIX, decode_copy, true_content
 
-__all__ = ["Finding", "Partition", "size_bytes", "verify"]
+__all__ = ["Finding", "PartitionFacts", "size_bytes", "verify"]
 
 _NEEDS_ALL: Final = "restore the file from a copy of the directory, or let the broker start: it checks every log anew"
 _MIGHT_MOVE: Final = "stop the broker and remove the line; it is written anew"
@@ -54,13 +54,13 @@ def _unreadable(directory: Path, error: OSError) -> Finding:
     return Finding(Path(error.filename or directory), f"cannot be read: {_why(error)}", advice)
 
 
-def _facts(directory: Path, log_directory: Path, topics: Collection[str], *, clean: bool) -> Partition:
+def _facts(directory: Path, log_directory: Path, topics: Collection[str], *, clean: bool) -> PartitionFacts:
     place = files.partition_of(directory)
     assert place is not None
     cleaned = _offsets(log_directory / checkpoints.CLEANER_OFFSET)
     starts = _offsets(log_directory / checkpoints.LOG_START_OFFSET)
     compacted = place in cleaned or place[0] in topics or place[0] in INTERNAL_TOPICS
-    return Partition(directory, dense=not compacted, clean=clean, log_start_offset=starts.get(place, 0))
+    return PartitionFacts(directory, dense=not compacted, clean=clean, log_start_offset=starts.get(place, 0))
 
 
 def _offsets(path: Path) -> dict[TopicPartition, int]:

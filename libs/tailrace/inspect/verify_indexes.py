@@ -9,7 +9,7 @@ from struct import Struct
 from typing import Final
 
 from tailrace.inspect import files
-from tailrace.inspect.findings import Batch, Finding, Verified
+from tailrace.inspect.findings import BatchFacts, Finding, Verified
 from tailrace.log.producers import transactions
 from tailrace.log.segment.index import INDEX_SUFFIX, TIME_INDEX_SUFFIX
 from tailrace.log.segment.transaction_index import TRANSACTION_INDEX_SUFFIX, TRANSACTION_SUMS_SUFFIX, sums_agree
@@ -34,7 +34,7 @@ def _index_bytes(path: Path, entry: Struct, writing: bool) -> Bytes | None:
     return data
 
 
-def offset_index(log: Path, base: int, batches: list[Batch], writing: bool) -> Iterator[Finding]:
+def offset_index(log: Path, base: int, batches: list[BatchFacts], writing: bool) -> Iterator[Finding]:
     """Every entry must lead to a batch and not past what it says."""
     path = log.with_suffix(INDEX_SUFFIX)
     data = _index_bytes(path, _OFFSET_ENTRY, writing)
@@ -58,7 +58,7 @@ def offset_index(log: Path, base: int, batches: list[Batch], writing: bool) -> I
         before = relative, position
 
 
-def time_index(log: Path, base: int, batches: list[Batch], writing: bool) -> Iterator[Finding]:
+def time_index(log: Path, base: int, batches: list[BatchFacts], writing: bool) -> Iterator[Finding]:
     """Every entry must say the newest timestamp up to its offset."""
     path = log.with_suffix(TIME_INDEX_SUFFIX)
     data = _index_bytes(path, _TIME_ENTRY, writing)

@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 
 from tailrace.errors import ApiError
 from tailrace.inspect import files
-from tailrace.inspect.findings import Batch, Finding, Partition, Verified
+from tailrace.inspect.findings import BatchFacts, Finding, PartitionFacts, Verified
 from tailrace.inspect.verify_indexes import offset_index, time_index, transaction_index
 from tailrace.log.directory import checkpoints
 from tailrace.log.leader_epochs import LeaderEpochs
@@ -31,7 +31,7 @@ _REPLICATED: Final = (
 )
 
 
-class Snapshot(NamedTuple):
+class ProducerSnapshot(NamedTuple):
     """A producer snapshot: the last offset of each producer."""
 
     path: Path
@@ -39,7 +39,7 @@ class Snapshot(NamedTuple):
     last_offsets: dict[int, int]
 
 
-def verify_partition(partition: Partition, on_read: Callable[[int], None]) -> Verified:
+def verify_partition(partition: PartitionFacts, on_read: Callable[[int], None]) -> Verified:
     """Reads every file of the partition, one segment's batches in memory at a time."""
     found = Verified()
     segments: list[tuple[Path, int]] = []
@@ -105,7 +105,7 @@ def _segment(
         _note_gap(path, header.base_offset, found)
         found.compacted |= header.has_delete_horizon or header.record_count <= header.last_offset_delta
         epoch = header.partition_leader_epoch
-        found.batches.append(Batch(position, header.base_offset, header.last_offset, header.max_timestamp, epoch))
+        found.batches.append(BatchFacts(position, header.base_offset, header.last_offset, header.max_timestamp, epoch))
         if header.is_transactional:
             _note_transaction(header, batch, found)
         found.end_offset = header.next_offset
@@ -155,7 +155,7 @@ class _EpochCheck:
 
     _ADVICE = "stop the broker and remove the file and the clean-shutdown marker: it is rebuilt from the segments"
 
-    def __init__(self, partition: Partition, found: Verified) -> None:
+    def __init__(self, partition: PartitionFacts, found: Verified) -> None:
         self._partition, self._found = partition, found
         self._path = partition.directory / checkpoints.LEADER_EPOCH
         self._entries: list[tuple[int, int]] | None = None
@@ -177,7 +177,7 @@ class _EpochCheck:
             self._found.findings.append(Finding(self._path, what, self._ADVICE))
         self._over = True
 
-    def check(self, batches: list[Batch]) -> None:
+    def check(self, batches: list[BatchFacts]) -> None:
         """Takes the batches of the next segment."""
         # What lies below the log's start has lost its epoch: DeleteRecords and retention cut the list there.
         start = max(self._partition.log_start_offset, self._found.start_offset)
@@ -205,7 +205,7 @@ class _EpochCheck:
 _SNAPSHOT_ADVICE: Final = "stop the broker and remove the file: producers' states are replayed from the segments"
 
 
-def _snapshots(partition: Partition, found: Verified) -> Iterator[Snapshot]:
+def _snapshots(partition: PartitionFacts, found: Verified) -> Iterator[ProducerSnapshot]:
     for path in sorted(partition.directory.glob(f"*{SNAPSHOT_SUFFIX}")):
         try:
             offset = files.base_offset(path)
@@ -214,10 +214,10 @@ def _snapshots(partition: Partition, found: Verified) -> Iterator[Snapshot]:
             found.findings.append(Finding(path, str(error), _SNAPSHOT_ADVICE))
             continue
         last = {producer_id: entry.batches[-1].last_offset for producer_id, entry in entries.items() if entry.batches}
-        yield Snapshot(path, offset, last)
+        yield ProducerSnapshot(path, offset, last)
 
 
-def _producers(clean: bool, dense: bool, found: Verified, snapshots: list[Snapshot]) -> Iterator[Finding]:
+def _producers(clean: bool, dense: bool, found: Verified, snapshots: list[ProducerSnapshot]) -> Iterator[Finding]:
     for path, offset, last_offsets in snapshots:
         if offset > found.end_offset:
             if clean:

@@ -38,7 +38,7 @@ _pack_base_offset = Struct(">q").pack_into
 _pack_leader_epoch = Struct(">i").pack_into
 
 
-class Appended(NamedTuple):
+class LogAppendResult(NamedTuple):
     """The answer to one batch. error_code 0: its offsets are in the log, also for a duplicate (the first append's)."""
 
     error_code: int
@@ -49,20 +49,20 @@ class Appended(NamedTuple):
     record_errors: tuple[int, ...] = ()  # which records of a refused batch are to blame (KIP-467)
 
 
-def _storage_refusal(log: LocalLog, error: OSError) -> Appended:
+def _storage_refusal(log: LocalLog, error: OSError) -> LogAppendResult:
     """What a batch that could not be written is answered."""
     log.storage_error = error
-    return Appended(ErrorCode.KAFKA_STORAGE_ERROR, -1, -1, -1, str(error))
+    return LogAppendResult(ErrorCode.KAFKA_STORAGE_ERROR, -1, -1, -1, str(error))
 
 
 def append(
     log: LocalLog, batches: Sequence[WritableBytes], leader_epoch: int, now_ms: int, from_client: bool
-) -> list[Appended]:
+) -> list[LogAppendResult]:
     """As Log.append. Header fields: 1 length, 5 attributes, 6 last offset delta, 7, 8 timestamps, 9, 11 producer."""
     limits = log.limits
     check = validate_produced if from_client else validate_whole
     latest_ms = now_ms + limits.timestamp_after_max_ms
-    run = Run(log, leader_epoch)
+    run = PendingAppend(log, leader_epoch)
     offset = log.log_end_offset
     free, roll_ms, max_offset = run.room(now_ms)
     for buffer in batches:
@@ -99,7 +99,7 @@ def append(
                     continue
         except ApiError as refused:
             blamed = refused.indices if isinstance(refused, BadRecords) else ()
-            run.results.append(Appended(refused.code, -1, -1, -1, refused.message, blamed))
+            run.results.append(LogAppendResult(refused.code, -1, -1, -1, refused.message, blamed))
             continue
         except OSError as error:
             run.failed = error
@@ -109,7 +109,7 @@ def append(
         run.headers.append(header)
         last_offset = offset + header[6]
         time_ms = now_ms if limits.log_append_time else -1
-        run.results.append(tuple.__new__(Appended, (0, offset, last_offset, time_ms, None, ())))
+        run.results.append(tuple.__new__(LogAppendResult, (0, offset, last_offset, time_ms, None, ())))
         offset = last_offset + 1
         free -= size
     run.write()
@@ -121,7 +121,7 @@ def append_replicated(log: LocalLog, records: Bytes, now_ms: int, max_epoch: int
     truncate.begin_within(log, records)
     views: list[memoryview] = []
     headers: list[BatchHeader] = []
-    free, roll_ms, max_offset = Run(log, -1).room(now_ms)
+    free, roll_ms, max_offset = PendingAppend(log, -1).room(now_ms)
     next_offset, epoch = log.log_end_offset, -1
     try:
         for view in split(records):
@@ -133,7 +133,7 @@ def append_replicated(log: LocalLog, records: Bytes, now_ms: int, max_epoch: int
                 # What compaction has taken from the leader's log may be more offsets than a segment can hold.
                 far = header.last_offset - next_offset > MAX_RELATIVE_OFFSET
                 log.roll(header.base_offset if far else next_offset)
-                free, roll_ms, max_offset = Run(log, -1).room(now_ms)
+                free, roll_ms, max_offset = PendingAppend(log, -1).room(now_ms)
             views.append(view)
             headers.append(header)
             next_offset, epoch = header.next_offset, header.partition_leader_epoch
@@ -179,7 +179,7 @@ def note_producer(log: LocalLog, header: BatchHeader, data: Bytes) -> None:
         log.segments.has_aborted = True
 
 
-class Run:
+class PendingAppend:
     """The batches that go out with the next write; nothing of them is known to the log before it succeeds."""
 
     __slots__ = ("_leader_epoch", "_log", "_staged", "_transactional", "buffers", "failed", "headers", "results")
@@ -191,7 +191,7 @@ class Run:
         self._transactional = False  # whether any of the batches is a transaction's
         self.buffers: list[WritableBytes] = []
         self.headers: list[BatchHeader] = []
-        self.results: list[Appended] = []
+        self.results: list[LogAppendResult] = []
         self.failed: OSError | None = None  # after the first failed write the rest is refused
 
     def room(self, now_ms: int) -> tuple[int, int, int]:
@@ -225,7 +225,7 @@ class Run:
                 self._transactional = True
             return False
         time_ms = repeated.timestamp if self._log.limits.log_append_time else -1
-        self.results.append(Appended(0, repeated.first_offset, repeated.last_offset, time_ms, None))
+        self.results.append(LogAppendResult(0, repeated.first_offset, repeated.last_offset, time_ms, None))
         return True
 
     def trust(self, header: BatchHeader, buffer: WritableBytes) -> None:

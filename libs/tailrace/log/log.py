@@ -15,7 +15,7 @@ from typing import Final
 
 from tailrace.errors import ApiError, ErrorCode
 from tailrace.log import append, flush, lookup, retention, truncate
-from tailrace.log.append import Appended
+from tailrace.log.append import LogAppendResult
 from tailrace.log.background_lookup import Search
 from tailrace.log.compaction import plan
 from tailrace.log.compaction.rewrite import Compaction
@@ -26,14 +26,14 @@ from tailrace.log.flush import Flush
 from tailrace.log.local_log import PRODUCER_ID_EXPIRATION_MS, LocalLog, RecoveryResult
 from tailrace.log.producers.snapshots import load_producers
 from tailrace.log.read import Slice, TimestampOffset
-from tailrace.log.recovery.loader import Progress, recover
+from tailrace.log.recovery.loader import RecoveryProgress, recover
 from tailrace.log.retention import Look
 from tailrace.log.segment.search import collect_aborted, end_within, indexes_of, max_timestamp, position_of
 from tailrace.log.segment.segment import Segment
 from tailrace.log.segment.sound import damaged, headers, settle
 from tailrace.records.batch import Bytes, WritableBytes
 
-__all__ = ["Appended", "Log"]
+__all__ = ["Log", "LogAppendResult"]
 
 _COPIED_BYTES: Final = 65_536  # what is sent as a copy, mostly, and so may as well be read to find its end
 _ANY_EPOCH: Final = 2**31 - 1
@@ -58,14 +58,14 @@ class Log(LocalLog):
         clean: bool = False,
         now_ms: int = 0,
         producer_id_expiration_ms: int = PRODUCER_ID_EXPIRATION_MS,
-        progress: Progress | None = None,
+        progress: RecoveryProgress | None = None,
     ) -> Log:
         """Opens or makes the log in directory; unless it was shut down cleanly, checks it from recovery_point on.
 
         compacted: it may have been, whatever its policy is now, so that offsets may be missing between segments.
         progress is for another thread, which may stop it: RecoveryStopped.
         """
-        progress = progress or Progress()
+        progress = progress or RecoveryProgress()
         filesystem.make_directory(directory)
         recovered = recover(
             filesystem,
@@ -104,7 +104,7 @@ class Log(LocalLog):
 
     def append(
         self, batches: Sequence[WritableBytes], leader_epoch: int, now_ms: int, *, from_client: bool = True
-    ) -> list[Appended]:
+    ) -> list[LogAppendResult]:
         """Appends produced batches, one an item, with one write, and answers each; they are stamped in place.
 
         A refused batch does not stop the others. from_client=False (a coordinator's batches, markers, barriers) allows

@@ -39,13 +39,13 @@ def first_at_or_after(
             if header.max_timestamp < timestamp_ms:
                 validate(segment.read_batch(position, header))
                 continue
-            for timestamp, offset in _records(segment, position, header):
+            for timestamp, offset in times_and_offsets(segment, position, header):
                 if timestamp >= timestamp_ms and start_offset <= offset < end_offset:
                     return TimestampOffset(timestamp, offset, header.partition_leader_epoch)
     return None
 
 
-def _records(segment: Segment, position: int, header: BatchHeader) -> Iterator[tuple[int, int]]:
+def times_and_offsets(segment: Segment, position: int, header: BatchHeader) -> Iterator[tuple[int, int]]:
     """(timestamp, offset) of a batch's records, one at a time: a few kilobytes may hold millions.
 
     Where its producer filled it with nonsense, just its first offset and newest time.
@@ -101,7 +101,7 @@ def _newest(segments: Sequence[Segment], start_offset: int, end_offset: int, log
                 continue
             whole = start_offset <= header.base_offset and header.next_offset <= end_offset
             if header.max_timestamp > newest and not whole:
-                for timestamp, offset in _records(segment, position, header):
+                for timestamp, offset in times_and_offsets(segment, position, header):
                     if start_offset <= offset < end_offset:
                         newest = max(newest, timestamp)
             else:

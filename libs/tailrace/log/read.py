@@ -119,7 +119,7 @@ class Slice:
         self.file.warm(self.length, self.position)
 
 
-class Scan(Protocol):
+class SegmentScan(Protocol):
     """What another thread has to find out about a segment before it can be read (segment/view.py)."""
 
     done: bool
@@ -133,10 +133,10 @@ class Scan(Protocol):
 class NotCached(Exception):
     """The disk would have to be waited for, which the reader did not want.
 
-    It may try again once `piece` is warm or, where it is a Scan, done.
+    It may try again once `piece` is warm or, where it is a SegmentScan, done.
     """
 
-    def __init__(self, piece: Slice | Scan) -> None:
+    def __init__(self, piece: Slice | SegmentScan) -> None:
         what = f"{piece.length} bytes at {piece.position} are" if isinstance(piece, Slice) else "what a scan finds is"
         super().__init__(f"{what} not in the page cache")
         self.piece = piece

@@ -78,7 +78,7 @@ def replay(image: MetadataImage, records: Iterable[MetadataRecord], offset: int,
     """Returns the image after a batch whose last record has this offset; copies each touched mapping once."""
     draft = _Draft(image)
     for record in records:
-        _RULES[type(record)](draft, record)
+        RULES[type(record)](draft, record)
     return replace(draft.finish(), offset=offset, epoch=epoch)
 
 
@@ -182,7 +182,7 @@ def _partition(draft: _Draft, record: PartitionRecord) -> None:
     partitions[record.partition_id : record.partition_id + 1] = [partition]
 
 
-def _change_partition(draft: _Draft, record: PartitionChangeRecord) -> None:
+def change_partition(draft: _Draft, record: PartitionChangeRecord) -> None:
     partitions = draft.partitions_of(record.topic_id)
     partitions[record.partition_id] = changed(partitions[record.partition_id], record)
 
@@ -243,14 +243,14 @@ def _shard_owner(draft: _Draft, record: ShardOwnerRecord) -> None:
     )
 
 
-_RULES: dict[type, Callable[[_Draft, Any], None]] = {
+RULES: dict[type, Callable[[_Draft, Any], None]] = {
     RegisterBrokerRecord: _register_broker,
     UnregisterBrokerRecord: _unregister_broker,
     BrokerRegistrationChangeRecord: _change_broker,
     TopicRecord: _topic,
     RemoveTopicRecord: _remove_topic,
     PartitionRecord: _partition,
-    PartitionChangeRecord: _change_partition,
+    PartitionChangeRecord: change_partition,
     ConfigRecord: _config,
     ClientQuotaRecord: _client_quota,
     ProducerIdsRecord: _producer_ids,

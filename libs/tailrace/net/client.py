@@ -19,7 +19,7 @@ from tailrace.wire import codec
 from tailrace.wire.apis import INTERNAL_APIS, Api, ApiKey
 from tailrace.wire.connection import SIZE, ClientConnection
 from tailrace.wire.malformed import Malformed
-from tailrace.wire.messages import ApiMessage, ApiVersionsRequest, PreambleRequest
+from tailrace.wire.messages import ApiMessage, ApiVersionsRequest
 
 if TYPE_CHECKING:
     from tailrace.net.large import Large
@@ -263,6 +263,8 @@ class Client:
             return wire
 
     def _introduce(self, wire: _Wire, identity: Identity) -> None:
+        from tailrace.wire.messages import PreambleRequest  # of services alone
+
         preamble = PreambleRequest(**identity._asdict())
         self._send(wire, preamble, 0).add_done_callback(lambda done: done.cancelled() or done.exception())
 

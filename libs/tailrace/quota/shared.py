@@ -36,7 +36,7 @@ class Write:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class StoreAnswer:
     """What the store says: its time, since when it keeps bookings, and for each write None, or the text that is there.
 
     Nothing is written when the service believes in another `since`: the store has begun anew meanwhile.
@@ -141,7 +141,7 @@ class Round:
         )
         return Write(entry, expected[:VERSION_CHARS], leases.text_of(booking))
 
-    def take(self, answer: Answer) -> bool:
+    def take(self, answer: StoreAnswer) -> bool:
         """Whether everything is written now; else ask for `writes` again."""
         self._leases.since_ms = answer.since_ms
         left = []
@@ -180,12 +180,12 @@ class MemoryBookings:
         self._now_ms = now_ms
         self._kept_ms = kept_ms
 
-    def exchange(self, since_ms: str, writes: Sequence[Write]) -> Answer:
+    def exchange(self, since_ms: str, writes: Sequence[Write]) -> StoreAnswer:
         """One round trip."""
         self.exchanges += 1
         now_ms = self._now_ms()
         self.since_ms = self.since_ms or str(now_ms)
-        return Answer(now_ms, self.since_ms, [self._write(one, since_ms, now_ms) for one in writes])
+        return StoreAnswer(now_ms, self.since_ms, [self._write(one, since_ms, now_ms) for one in writes])
 
     def _write(self, write: Write, since_ms: str, now_ms: float) -> str | None:
         text, until_ms = self.texts.get(write.entry, (ABSENT, now_ms))

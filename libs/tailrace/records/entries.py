@@ -17,7 +17,7 @@ from tailrace.wire.varint import read_zigzag, write_zigzag
 _2_TO_63: Final = 2**63
 
 
-class Entry(NamedTuple):
+class RecordEntry(NamedTuple):
     """One record: its deltas to the batch's base, its key, and its bytes [start, end) with the length before them.
 
     From `rest` on there is what comes after the timestamp.
@@ -32,7 +32,7 @@ class Entry(NamedTuple):
     rest: int
 
 
-class Kept(NamedTuple):
+class RetainedRecords(NamedTuple):
     """What stays of a batch: record_count records one after another, the newest of their timestamp deltas."""
 
     records: bytes | bytearray
@@ -48,9 +48,9 @@ def plain_records(header: BatchHeader, batch: Bytes, max_bytes: int = MAX_DECOMP
     return decompress(header.codec, memoryview(batch)[HEADER_SIZE : header.size_bytes], max_bytes)
 
 
-def entries(data: bytes | bytearray, count: int) -> Iterator[Entry]:
+def entries(data: bytes | bytearray, count: int) -> Iterator[RecordEntry]:
     """An entry for each of the plain records; CORRUPT_MESSAGE, maybe after some, where they are not so many."""
-    position, size, make, new = 0, len(data), Entry, tuple.__new__
+    position, size, make, new = 0, len(data), RecordEntry, tuple.__new__
     try:
         for _ in range(count):
             start = position
@@ -74,7 +74,7 @@ def entries(data: bytes | bytearray, count: int) -> Iterator[Entry]:
         raise corrupt("bytes are left after the last record")
 
 
-def select(header: BatchHeader, batch: Bytes, stays: Callable[[Entry], bool]) -> Kept:
+def select(header: BatchHeader, batch: Bytes, stays: Callable[[RecordEntry], bool]) -> RetainedRecords:
     """Those records of the batch that stay; CORRUPT_MESSAGE where it is not what its header says."""
     data = plain_records(header, batch)
     view, body = memoryview(data), bytearray()
@@ -89,12 +89,12 @@ def select(header: BatchHeader, batch: Bytes, stays: Callable[[Entry], bool]) ->
             body += view[copied : entry[4]]
             copied = entry[5]
     if not copied:
-        return Kept(data, count, newest, tombstones)
+        return RetainedRecords(data, count, newest, tombstones)
     body += view[copied:]
-    return Kept(body, count, newest, tombstones)
+    return RetainedRecords(body, count, newest, tombstones)
 
 
-def rebuilt(header: BatchHeader, kept: Kept) -> bytearray:
+def rebuilt(header: BatchHeader, kept: RetainedRecords) -> bytearray:
     """The batch with only these of its records, in the same codec; offsets and timestamps stay what they were."""
     newest = header.max_timestamp
     if not header.is_log_append_time:  # with LogAppendTime the header's is the time of all its records
@@ -103,7 +103,7 @@ def rebuilt(header: BatchHeader, kept: Kept) -> bytearray:
     return pack(fields, compress(header.codec, kept.records))
 
 
-def rebuilt_with_horizon(header: BatchHeader, kept: Kept, horizon_ms: int) -> bytearray:
+def rebuilt_with_horizon(header: BatchHeader, kept: RetainedRecords, horizon_ms: int) -> bytearray:
     """As rebuilt, and the batch's tombstones may go at horizon_ms: that is its base timestamp then (KIP-534)."""
     shift, body, view = header.base_timestamp - horizon_ms, bytearray(), memoryview(kept.records)
     newest = -_2_TO_63
@@ -115,7 +115,9 @@ def rebuilt_with_horizon(header: BatchHeader, kept: Kept, horizon_ms: int) -> by
         write_zigzag(body, len(start) + entry[5] - entry[6])
         body += start
         body += view[entry[6] : entry[5]]
-    return rebuilt(with_delete_horizon(header, horizon_ms), Kept(body, kept.record_count, newest, kept.tombstones))
+    return rebuilt(
+        with_delete_horizon(header, horizon_ms), RetainedRecords(body, kept.record_count, newest, kept.tombstones)
+    )
 
 
 def _int64(value: int) -> int:

@@ -19,6 +19,7 @@ from tailrace.runtime.clock import SystemClock
 from tailrace.runtime.role import Environment, Opened, Role
 from tailrace.runtime.run_files import boot_id
 from tailrace.runtime.start import cancelled_by
+from tailrace.wire import messages
 
 if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry
@@ -51,6 +52,7 @@ async def run_service(service: RoleInstance, stop: asyncio.Event, *, alone: bool
     A role that is still opening then is cancelled: what it waits for may never come. `alone`: it has its own process.
     """
     _allow_open_files()
+    messages.load_all()
     environment = environment_for(service)
     opened: Opened | None = None
     pages = http.Pages(

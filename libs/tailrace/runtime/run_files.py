@@ -8,10 +8,18 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from tailrace.private_files import private_opener
+
+
+def default_data_dir(environ: Mapping[str, str]) -> Path:
+    """TAILRACE_DATA_DIR, else the user's data directory: `up` finds its cluster again from every working directory."""
+    if chosen := environ.get("TAILRACE_DATA_DIR"):
+        return Path(chosen)
+    return Path(environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share") / "tailrace"
 
 
 @dataclass(frozen=True, slots=True)

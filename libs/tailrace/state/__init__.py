@@ -2,12 +2,11 @@
 
 from tailrace.state.effects import SHELL, Decision, Effects, Timer, Token
 from tailrace.state.partitioner import hashing_rows, java_hash, partition_for
-from tailrace.state.shard import Batch, KeyValue, Machine, Output, Overloaded, Shard, size_bytes
-from tailrace.state.transactions import EndOfTransaction, InTransaction, Producer
+from tailrace.state.shard import KeyValue, Machine, Output, Overloaded, Shard, ShardBatch, size_bytes
+from tailrace.state.transactions import EndOfTransaction, InTransaction, ProducerIdAndEpoch
 
 __all__ = [
     "SHELL",
-    "Batch",
     "Decision",
     "Effects",
     "EndOfTransaction",
@@ -16,8 +15,9 @@ __all__ = [
     "Machine",
     "Output",
     "Overloaded",
-    "Producer",
+    "ProducerIdAndEpoch",
     "Shard",
+    "ShardBatch",
     "Timer",
     "Token",
     "hashing_rows",

@@ -14,7 +14,7 @@ from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 from tailrace.records.markers import marker_record
 from tailrace.state.effects import Effects, Timer, Token
-from tailrace.state.transactions import EndOfTransaction, InTransaction, Producer
+from tailrace.state.transactions import EndOfTransaction, InTransaction, ProducerIdAndEpoch
 
 R = TypeVar("R")
 R_contra = TypeVar("R_contra", contravariant=True)
@@ -25,11 +25,11 @@ RECORD_OVERHEAD_BYTES = 32  # varints of a record in batch v2, with room
 _OF_A_TRANSACTION = frozenset({InTransaction, EndOfTransaction})
 
 
-class Batch(NamedTuple):
+class ShardBatch(NamedTuple):
     """One append; a producer's: transactional, and a marker of it if is_control."""
 
     records: tuple[KeyValue, ...]
-    producer: Producer | None = None
+    producer: ProducerIdAndEpoch | None = None
     is_control: bool = False
 
 
@@ -50,7 +50,7 @@ class Overloaded(Exception):
 class Output:
     """What the shell does next: append these (None: nothing, or one is in flight), send replies, set timers."""
 
-    append: Batch | None = None
+    append: ShardBatch | None = None
     replies: tuple[tuple[Token, Any], ...] = ()
     timers: tuple[Timer, ...] = ()
 
@@ -76,7 +76,7 @@ class Shard(Generic[R]):
         self._written = 0
         self._committed = 0
         self._in_flight = 0  # records in the append under way
-        self._queue: deque[KeyValue | Batch] = deque()  # a Batch is of one record
+        self._queue: deque[KeyValue | ShardBatch] = deque()  # a ShardBatch is of one record
         self._queue_bytes = 0
         self._parked: deque[tuple[int, tuple[Token, Any]]] = deque()
 
@@ -131,17 +131,19 @@ class Shard(Generic[R]):
             released.append(self._parked.popleft()[1])
         return tuple(released)
 
-    def _in_transaction(self, record: Any) -> Batch:
+    def _in_transaction(self, record: Any) -> ShardBatch:
         if isinstance(record, EndOfTransaction):
-            return Batch((marker_record(record.committed, record.coordinator_epoch),), record.producer, is_control=True)
-        return Batch((self.encode(record.record),), record.producer)
+            return ShardBatch(
+                (marker_record(record.committed, record.coordinator_epoch),), record.producer, is_control=True
+            )
+        return ShardBatch((self.encode(record.record),), record.producer)
 
-    def _next_append(self) -> Batch | None:
+    def _next_append(self) -> ShardBatch | None:
         """Takes what may go into one batch: records of one transaction, or of none; a marker goes alone."""
         if self._in_flight or not self._queue:
             return None
         first = self._queue[0]
-        batch = self._take_of(first) if isinstance(first, Batch) else Batch(self._take_plain())
+        batch = self._take_of(first) if isinstance(first, ShardBatch) else ShardBatch(self._take_plain())
         self._in_flight = len(batch.records)
         return batch
 
@@ -150,7 +152,7 @@ class Shard(Generic[R]):
         batch_bytes = 0
         while self._queue:
             record = self._queue[0]
-            if isinstance(record, Batch):
+            if isinstance(record, ShardBatch):
                 break
             size = size_bytes(record)
             if taken and batch_bytes + size > self.max_batch_bytes:
@@ -161,12 +163,12 @@ class Shard(Generic[R]):
         self._queue_bytes -= batch_bytes
         return tuple(taken)
 
-    def _take_of(self, first: Batch) -> Batch:
+    def _take_of(self, first: ShardBatch) -> ShardBatch:
         taken: list[KeyValue] = []
         batch_bytes = 0
         while self._queue:
             one = self._queue[0]
-            if not isinstance(one, Batch) or one[1:] != first[1:] or (taken and one.is_control):
+            if not isinstance(one, ShardBatch) or one[1:] != first[1:] or (taken and one.is_control):
                 break
             size = size_bytes(one.records[0])
             if taken and batch_bytes + size > self.max_batch_bytes:

@@ -8,7 +8,7 @@ from typing import Generic, NamedTuple, TypeVar
 R = TypeVar("R")
 
 
-class Producer(NamedTuple):
+class ProducerIdAndEpoch(NamedTuple):
     """Whose transaction something belongs to."""
 
     producer_id: int
@@ -19,7 +19,7 @@ class Producer(NamedTuple):
 class InTransaction(Generic[R]):
     """A record that counts from its producer's commit on, and never after an abort."""
 
-    producer: Producer
+    producer: ProducerIdAndEpoch
     record: R
 
 
@@ -27,6 +27,6 @@ class InTransaction(Generic[R]):
 class EndOfTransaction:
     """A marker: what its producer wrote before it counts, or does not."""
 
-    producer: Producer
+    producer: ProducerIdAndEpoch
     committed: bool
     coordinator_epoch: int  # of the transaction's coordinator

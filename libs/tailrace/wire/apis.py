@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import IntEnum
+from functools import cached_property
 
 from tailrace.wire import messages as m
 
@@ -84,117 +85,112 @@ class ApiKey(IntEnum):
     REPORT_GROUPS = 10010
 
 
-@dataclass(frozen=True, slots=True)
+NEVER = 1 << 15  # beyond every version
+
+
+@dataclass(frozen=True)
 class Api:
-    """One row: the versions served are min_version..max_version, both ends included."""
+    """One row: the versions served are min_version..max_version, both ends included.
+
+    `name` is that of its messages, which are built when somebody asks for them. From flexible_from on they have
+    compact types and tagged fields (KIP-482).
+    """
 
     key: ApiKey
-    request: type[m.ApiMessage]
-    response: type[m.ApiMessage]
+    name: str
     min_version: int
     max_version: int
+    flexible_from: int = NEVER
+
+    @cached_property
+    def request(self) -> type[m.ApiMessage]:
+        """The class of its requests."""
+        found: type[m.ApiMessage] = getattr(m, f"{self.name}Request")
+        return found
+
+    @cached_property
+    def response(self) -> type[m.ApiMessage]:
+        """The class of its answers."""
+        found: type[m.ApiMessage] = getattr(m, f"{self.name}Response")
+        return found
 
     def flexible(self, version: int) -> bool:
-        """Whether this version uses compact types and tagged fields (KIP-482)."""
-        return bool(self.request.flexible_version_q(version))
+        """Whether this version has compact types and tagged fields."""
+        return version >= self.flexible_from
 
 
 # Produce 0-2 are advertised as Apache Kafka does (old librdkafka infers features from minimum versions) and the
 # connection is closed when one is used; the schema begins at 3.
 _PUBLIC = (
-    Api(ApiKey.PRODUCE, m.ProduceRequest, m.ProduceResponse, 3, 13),
-    Api(ApiKey.FETCH, m.FetchRequest, m.FetchResponse, 4, 18),
-    Api(ApiKey.LIST_OFFSETS, m.ListOffsetsRequest, m.ListOffsetsResponse, 1, 11),
-    Api(ApiKey.METADATA, m.MetadataRequest, m.MetadataResponse, 0, 13),
-    Api(ApiKey.OFFSET_COMMIT, m.OffsetCommitRequest, m.OffsetCommitResponse, 2, 10),
-    Api(ApiKey.OFFSET_FETCH, m.OffsetFetchRequest, m.OffsetFetchResponse, 1, 10),
-    Api(ApiKey.FIND_COORDINATOR, m.FindCoordinatorRequest, m.FindCoordinatorResponse, 0, 6),
-    Api(ApiKey.JOIN_GROUP, m.JoinGroupRequest, m.JoinGroupResponse, 0, 9),
-    Api(ApiKey.HEARTBEAT, m.HeartbeatRequest, m.HeartbeatResponse, 0, 4),
-    Api(ApiKey.LEAVE_GROUP, m.LeaveGroupRequest, m.LeaveGroupResponse, 0, 5),
-    Api(ApiKey.SYNC_GROUP, m.SyncGroupRequest, m.SyncGroupResponse, 0, 5),
-    Api(ApiKey.DESCRIBE_GROUPS, m.DescribeGroupsRequest, m.DescribeGroupsResponse, 0, 6),
-    Api(ApiKey.LIST_GROUPS, m.ListGroupsRequest, m.ListGroupsResponse, 0, 5),
-    Api(ApiKey.API_VERSIONS, m.ApiVersionsRequest, m.ApiVersionsResponse, 0, 4),
-    Api(ApiKey.CREATE_TOPICS, m.CreateTopicsRequest, m.CreateTopicsResponse, 2, 7),
-    Api(ApiKey.DELETE_TOPICS, m.DeleteTopicsRequest, m.DeleteTopicsResponse, 1, 6),
-    Api(ApiKey.DELETE_RECORDS, m.DeleteRecordsRequest, m.DeleteRecordsResponse, 0, 2),
-    Api(ApiKey.INIT_PRODUCER_ID, m.InitProducerIdRequest, m.InitProducerIdResponse, 0, 5),
-    Api(ApiKey.OFFSET_FOR_LEADER_EPOCH, m.OffsetForLeaderEpochRequest, m.OffsetForLeaderEpochResponse, 2, 4),
-    Api(ApiKey.ADD_PARTITIONS_TO_TXN, m.AddPartitionsToTxnRequest, m.AddPartitionsToTxnResponse, 0, 5),
-    Api(ApiKey.ADD_OFFSETS_TO_TXN, m.AddOffsetsToTxnRequest, m.AddOffsetsToTxnResponse, 0, 4),
-    Api(ApiKey.END_TXN, m.EndTxnRequest, m.EndTxnResponse, 0, 5),
-    Api(ApiKey.WRITE_TXN_MARKERS, m.WriteTxnMarkersRequest, m.WriteTxnMarkersResponse, 1, 2),
-    Api(ApiKey.TXN_OFFSET_COMMIT, m.TxnOffsetCommitRequest, m.TxnOffsetCommitResponse, 0, 5),
-    Api(ApiKey.DESCRIBE_ACLS, m.DescribeAclsRequest, m.DescribeAclsResponse, 1, 3),
-    Api(ApiKey.CREATE_ACLS, m.CreateAclsRequest, m.CreateAclsResponse, 1, 3),
-    Api(ApiKey.DELETE_ACLS, m.DeleteAclsRequest, m.DeleteAclsResponse, 1, 3),
-    Api(ApiKey.DESCRIBE_CONFIGS, m.DescribeConfigsRequest, m.DescribeConfigsResponse, 1, 4),
-    Api(ApiKey.ALTER_CONFIGS, m.AlterConfigsRequest, m.AlterConfigsResponse, 0, 2),
-    Api(ApiKey.ALTER_REPLICA_LOG_DIRS, m.AlterReplicaLogDirsRequest, m.AlterReplicaLogDirsResponse, 1, 2),
-    Api(ApiKey.DESCRIBE_LOG_DIRS, m.DescribeLogDirsRequest, m.DescribeLogDirsResponse, 1, 5),
-    Api(ApiKey.CREATE_PARTITIONS, m.CreatePartitionsRequest, m.CreatePartitionsResponse, 0, 3),
-    Api(ApiKey.DELETE_GROUPS, m.DeleteGroupsRequest, m.DeleteGroupsResponse, 0, 2),
-    Api(ApiKey.ELECT_LEADERS, m.ElectLeadersRequest, m.ElectLeadersResponse, 0, 2),
-    Api(ApiKey.INCREMENTAL_ALTER_CONFIGS, m.IncrementalAlterConfigsRequest, m.IncrementalAlterConfigsResponse, 0, 1),
-    Api(
-        ApiKey.ALTER_PARTITION_REASSIGNMENTS,
-        m.AlterPartitionReassignmentsRequest,
-        m.AlterPartitionReassignmentsResponse,
-        0,
-        1,
-    ),
-    Api(
-        ApiKey.LIST_PARTITION_REASSIGNMENTS,
-        m.ListPartitionReassignmentsRequest,
-        m.ListPartitionReassignmentsResponse,
-        0,
-        0,
-    ),
-    Api(ApiKey.OFFSET_DELETE, m.OffsetDeleteRequest, m.OffsetDeleteResponse, 0, 0),
-    Api(ApiKey.DESCRIBE_CLIENT_QUOTAS, m.DescribeClientQuotasRequest, m.DescribeClientQuotasResponse, 0, 1),
-    Api(ApiKey.ALTER_CLIENT_QUOTAS, m.AlterClientQuotasRequest, m.AlterClientQuotasResponse, 0, 1),
-    Api(
-        ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS,
-        m.DescribeUserScramCredentialsRequest,
-        m.DescribeUserScramCredentialsResponse,
-        0,
-        0,
-    ),
-    Api(ApiKey.DESCRIBE_QUORUM, m.DescribeQuorumRequest, m.DescribeQuorumResponse, 0, 2),
-    Api(ApiKey.UPDATE_FEATURES, m.UpdateFeaturesRequest, m.UpdateFeaturesResponse, 0, 2),
-    Api(ApiKey.DESCRIBE_CLUSTER, m.DescribeClusterRequest, m.DescribeClusterResponse, 0, 2),
-    Api(ApiKey.DESCRIBE_PRODUCERS, m.DescribeProducersRequest, m.DescribeProducersResponse, 0, 0),
-    Api(ApiKey.UNREGISTER_BROKER, m.UnregisterBrokerRequest, m.UnregisterBrokerResponse, 0, 0),
-    Api(ApiKey.DESCRIBE_TRANSACTIONS, m.DescribeTransactionsRequest, m.DescribeTransactionsResponse, 0, 0),
-    Api(ApiKey.LIST_TRANSACTIONS, m.ListTransactionsRequest, m.ListTransactionsResponse, 0, 2),
-    Api(ApiKey.LIST_CONFIG_RESOURCES, m.ListConfigResourcesRequest, m.ListConfigResourcesResponse, 0, 1),
-    Api(ApiKey.DESCRIBE_TOPIC_PARTITIONS, m.DescribeTopicPartitionsRequest, m.DescribeTopicPartitionsResponse, 0, 0),
+    Api(ApiKey.PRODUCE, "Produce", 3, 13, flexible_from=9),
+    Api(ApiKey.FETCH, "Fetch", 4, 18, flexible_from=12),
+    Api(ApiKey.LIST_OFFSETS, "ListOffsets", 1, 11, flexible_from=6),
+    Api(ApiKey.METADATA, "Metadata", 0, 13, flexible_from=9),
+    Api(ApiKey.OFFSET_COMMIT, "OffsetCommit", 2, 10, flexible_from=8),
+    Api(ApiKey.OFFSET_FETCH, "OffsetFetch", 1, 10, flexible_from=6),
+    Api(ApiKey.FIND_COORDINATOR, "FindCoordinator", 0, 6, flexible_from=3),
+    Api(ApiKey.JOIN_GROUP, "JoinGroup", 0, 9, flexible_from=6),
+    Api(ApiKey.HEARTBEAT, "Heartbeat", 0, 4, flexible_from=4),
+    Api(ApiKey.LEAVE_GROUP, "LeaveGroup", 0, 5, flexible_from=4),
+    Api(ApiKey.SYNC_GROUP, "SyncGroup", 0, 5, flexible_from=4),
+    Api(ApiKey.DESCRIBE_GROUPS, "DescribeGroups", 0, 6, flexible_from=5),
+    Api(ApiKey.LIST_GROUPS, "ListGroups", 0, 5, flexible_from=3),
+    Api(ApiKey.API_VERSIONS, "ApiVersions", 0, 4, flexible_from=3),
+    Api(ApiKey.CREATE_TOPICS, "CreateTopics", 2, 7, flexible_from=5),
+    Api(ApiKey.DELETE_TOPICS, "DeleteTopics", 1, 6, flexible_from=4),
+    Api(ApiKey.DELETE_RECORDS, "DeleteRecords", 0, 2, flexible_from=2),
+    Api(ApiKey.INIT_PRODUCER_ID, "InitProducerId", 0, 5, flexible_from=2),
+    Api(ApiKey.OFFSET_FOR_LEADER_EPOCH, "OffsetForLeaderEpoch", 2, 4, flexible_from=4),
+    Api(ApiKey.ADD_PARTITIONS_TO_TXN, "AddPartitionsToTxn", 0, 5, flexible_from=3),
+    Api(ApiKey.ADD_OFFSETS_TO_TXN, "AddOffsetsToTxn", 0, 4, flexible_from=3),
+    Api(ApiKey.END_TXN, "EndTxn", 0, 5, flexible_from=3),
+    Api(ApiKey.WRITE_TXN_MARKERS, "WriteTxnMarkers", 1, 2, flexible_from=1),
+    Api(ApiKey.TXN_OFFSET_COMMIT, "TxnOffsetCommit", 0, 5, flexible_from=3),
+    Api(ApiKey.DESCRIBE_ACLS, "DescribeAcls", 1, 3, flexible_from=2),
+    Api(ApiKey.CREATE_ACLS, "CreateAcls", 1, 3, flexible_from=2),
+    Api(ApiKey.DELETE_ACLS, "DeleteAcls", 1, 3, flexible_from=2),
+    Api(ApiKey.DESCRIBE_CONFIGS, "DescribeConfigs", 1, 4, flexible_from=4),
+    Api(ApiKey.ALTER_CONFIGS, "AlterConfigs", 0, 2, flexible_from=2),
+    Api(ApiKey.ALTER_REPLICA_LOG_DIRS, "AlterReplicaLogDirs", 1, 2, flexible_from=2),
+    Api(ApiKey.DESCRIBE_LOG_DIRS, "DescribeLogDirs", 1, 5, flexible_from=2),
+    Api(ApiKey.CREATE_PARTITIONS, "CreatePartitions", 0, 3, flexible_from=2),
+    Api(ApiKey.DELETE_GROUPS, "DeleteGroups", 0, 2, flexible_from=2),
+    Api(ApiKey.ELECT_LEADERS, "ElectLeaders", 0, 2, flexible_from=2),
+    Api(ApiKey.INCREMENTAL_ALTER_CONFIGS, "IncrementalAlterConfigs", 0, 1, flexible_from=1),
+    Api(ApiKey.ALTER_PARTITION_REASSIGNMENTS, "AlterPartitionReassignments", 0, 1, flexible_from=0),
+    Api(ApiKey.LIST_PARTITION_REASSIGNMENTS, "ListPartitionReassignments", 0, 0, flexible_from=0),
+    Api(ApiKey.OFFSET_DELETE, "OffsetDelete", 0, 0),
+    Api(ApiKey.DESCRIBE_CLIENT_QUOTAS, "DescribeClientQuotas", 0, 1, flexible_from=1),
+    Api(ApiKey.ALTER_CLIENT_QUOTAS, "AlterClientQuotas", 0, 1, flexible_from=1),
+    Api(ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS, "DescribeUserScramCredentials", 0, 0, flexible_from=0),
+    Api(ApiKey.DESCRIBE_QUORUM, "DescribeQuorum", 0, 2, flexible_from=0),
+    Api(ApiKey.UPDATE_FEATURES, "UpdateFeatures", 0, 2, flexible_from=0),
+    Api(ApiKey.DESCRIBE_CLUSTER, "DescribeCluster", 0, 2, flexible_from=0),
+    Api(ApiKey.DESCRIBE_PRODUCERS, "DescribeProducers", 0, 0, flexible_from=0),
+    Api(ApiKey.UNREGISTER_BROKER, "UnregisterBroker", 0, 0, flexible_from=0),
+    Api(ApiKey.DESCRIBE_TRANSACTIONS, "DescribeTransactions", 0, 0, flexible_from=0),
+    Api(ApiKey.LIST_TRANSACTIONS, "ListTransactions", 0, 2, flexible_from=0),
+    Api(ApiKey.LIST_CONFIG_RESOURCES, "ListConfigResources", 0, 1, flexible_from=0),
+    Api(ApiKey.DESCRIBE_TOPIC_PARTITIONS, "DescribeTopicPartitions", 0, 0, flexible_from=0),
 )
 _INTERNAL = (
-    Api(ApiKey.ALTER_PARTITION, m.AlterPartitionRequest, m.AlterPartitionResponse, 2, 3),
-    Api(ApiKey.FETCH_SNAPSHOT, m.FetchSnapshotRequest, m.FetchSnapshotResponse, 0, 1),
-    Api(ApiKey.BROKER_REGISTRATION, m.BrokerRegistrationRequest, m.BrokerRegistrationResponse, 0, 4),
-    Api(ApiKey.BROKER_HEARTBEAT, m.BrokerHeartbeatRequest, m.BrokerHeartbeatResponse, 0, 2),
-    Api(ApiKey.ASSIGN_REPLICAS_TO_DIRS, m.AssignReplicasToDirsRequest, m.AssignReplicasToDirsResponse, 0, 0),
-    Api(ApiKey.ALLOCATE_PRODUCER_IDS, m.AllocateProducerIdsRequest, m.AllocateProducerIdsResponse, 0, 0),
-    Api(ApiKey.PREAMBLE, m.PreambleRequest, m.PreambleResponse, 0, 0),
-    Api(ApiKey.REGISTER_SERVICE, m.RegisterServiceRequest, m.RegisterServiceResponse, 0, 0),
-    Api(ApiKey.SERVICE_HEARTBEAT, m.ServiceHeartbeatRequest, m.ServiceHeartbeatResponse, 0, 0),
-    Api(ApiKey.ACQUIRE_LEASE, m.AcquireLeaseRequest, m.AcquireLeaseResponse, 0, 0),
-    Api(ApiKey.FENCE_SHARD, m.FenceShardRequest, m.FenceShardResponse, 0, 0),
-    Api(ApiKey.ADOPT_CONNECTION, m.AdoptConnectionRequest, m.AdoptConnectionResponse, 0, 0),
-    Api(ApiKey.DESCRIBE_CLEANER, m.DescribeCleanerRequest, m.DescribeCleanerResponse, 0, 0),
-    Api(ApiKey.METADATA_OFFSET, m.MetadataOffsetRequest, m.MetadataOffsetResponse, 0, 0),
-    Api(
-        ApiKey.DESCRIBE_OPEN_TRANSACTIONS,
-        m.DescribeOpenTransactionsRequest,
-        m.DescribeOpenTransactionsResponse,
-        0,
-        0,
-    ),
-    Api(ApiKey.DESCRIBE_QUOTA_USAGE, m.DescribeQuotaUsageRequest, m.DescribeQuotaUsageResponse, 0, 0),
-    Api(ApiKey.REPORT_GROUPS, m.ReportGroupsRequest, m.ReportGroupsResponse, 0, 0),
+    Api(ApiKey.ALTER_PARTITION, "AlterPartition", 2, 3, flexible_from=0),
+    Api(ApiKey.FETCH_SNAPSHOT, "FetchSnapshot", 0, 1, flexible_from=0),
+    Api(ApiKey.BROKER_REGISTRATION, "BrokerRegistration", 0, 4, flexible_from=0),
+    Api(ApiKey.BROKER_HEARTBEAT, "BrokerHeartbeat", 0, 2, flexible_from=0),
+    Api(ApiKey.ASSIGN_REPLICAS_TO_DIRS, "AssignReplicasToDirs", 0, 0, flexible_from=0),
+    Api(ApiKey.ALLOCATE_PRODUCER_IDS, "AllocateProducerIds", 0, 0, flexible_from=0),
+    Api(ApiKey.PREAMBLE, "Preamble", 0, 0, flexible_from=0),
+    Api(ApiKey.REGISTER_SERVICE, "RegisterService", 0, 0, flexible_from=0),
+    Api(ApiKey.SERVICE_HEARTBEAT, "ServiceHeartbeat", 0, 0, flexible_from=0),
+    Api(ApiKey.ACQUIRE_LEASE, "AcquireLease", 0, 0, flexible_from=0),
+    Api(ApiKey.FENCE_SHARD, "FenceShard", 0, 0, flexible_from=0),
+    Api(ApiKey.ADOPT_CONNECTION, "AdoptConnection", 0, 0, flexible_from=0),
+    Api(ApiKey.DESCRIBE_CLEANER, "DescribeCleaner", 0, 0, flexible_from=0),
+    Api(ApiKey.METADATA_OFFSET, "MetadataOffset", 0, 0, flexible_from=0),
+    Api(ApiKey.DESCRIBE_OPEN_TRANSACTIONS, "DescribeOpenTransactions", 0, 0, flexible_from=0),
+    Api(ApiKey.DESCRIBE_QUOTA_USAGE, "DescribeQuotaUsage", 0, 0, flexible_from=0),
+    Api(ApiKey.REPORT_GROUPS, "ReportGroups", 0, 0, flexible_from=0),
 )
 APIS: dict[int, Api] = {api.key: api for api in _PUBLIC}
 INTERNAL_APIS: dict[int, Api] = {api.key: api for api in _PUBLIC + _INTERNAL}

@@ -15,7 +15,7 @@ from tailrace.wire.library import set_version
 from tailrace.wire.malformed import Malformed
 from tailrace.wire.messages import ApiMessage
 from tailrace.wire.repeats import answered_once
-from tailrace.wire.strict import MOST_REQUEST_ROWS, check
+from tailrace.wire.strict import ANY_NUMBER, MOST_REQUEST_ROWS, check
 
 __all__ = [
     "Malformed",
@@ -39,9 +39,11 @@ _NO_TAGS = b"\x00"
 _TRAILING_BYTES_FROM = 9
 
 
-def _decode(message: type[ApiMessage], version: int, body: Any, **limits: Any) -> Any:
+def _decode(
+    message: type[ApiMessage], version: int, body: Any, trailing: bool = False, most_rows: int = ANY_NUMBER
+) -> Any:
     view = memoryview(body)
-    check(message, version, view, **limits)
+    check(message, version, view, trailing, most_rows)
     try:
         return message.decode(view, version=version)
     except (ValueError, IndexError, AssertionError, error, TypeError) as failure:
@@ -51,7 +53,7 @@ def _decode(message: type[ApiMessage], version: int, body: Any, **limits: Any) -
 def decode_request(key: int, version: int, body: Any) -> Any:
     """Decodes a request's body (header already taken off), with what it names twice named once. Raises Malformed."""
     trailing = key == ApiKey.METADATA and version >= _TRAILING_BYTES_FROM
-    request = _decode(INTERNAL_APIS[key].request, version, body, trailing=trailing, most_rows=MOST_REQUEST_ROWS)
+    request = _decode(INTERNAL_APIS[key].request, version, body, trailing, MOST_REQUEST_ROWS)
     return answered_once(key, request)
 
 

@@ -10,17 +10,14 @@ from __future__ import annotations
 from struct import Struct
 from typing import Any, NamedTuple
 
-from tailrace.wire.apis import INTERNAL_APIS, ApiKey
+from tailrace.wire.apis import INTERNAL_APIS, NEVER, ApiKey
 from tailrace.wire.malformed import Malformed
 from tailrace.wire.varint import read_unsigned
 
 _HEAD = Struct(">hhih")
 HEAD_BYTES = _HEAD.size
 # The first flexible version of each API; looked up per frame, so a plain dict of ints.
-_NEVER = 1 << 15
-FLEXIBLE_FROM: dict[int, int] = {
-    key: next((v for v in range(api.max_version + 1) if api.flexible(v)), _NEVER) for key, api in INTERNAL_APIS.items()
-}
+FLEXIBLE_FROM: dict[int, int] = {key: api.flexible_from for key, api in INTERNAL_APIS.items()}
 
 
 class RequestHeader(NamedTuple):
@@ -53,7 +50,7 @@ def parse_request_header(frame: Any) -> RequestHeader:
             raise Malformed("client id is not UTF-8") from bad
     elif length != -1:
         raise Malformed(f"client id has length {length}")
-    if api_version >= FLEXIBLE_FROM.get(api_key, _NEVER):
+    if api_version >= FLEXIBLE_FROM.get(api_key, NEVER):
         pos = skip_tags(frame, pos)
     return RequestHeader(api_key, api_version, correlation_id, client_id, pos)
 
@@ -70,7 +67,7 @@ def skip_request_header(frame: Any) -> tuple[int, int, int, int]:
             raise Malformed(f"client id has length {length}, {len(frame) - HEAD_BYTES} bytes are left")
     elif length < -1:
         raise Malformed(f"client id has length {length}")
-    if version >= FLEXIBLE_FROM.get(api_key, _NEVER):
+    if version >= FLEXIBLE_FROM.get(api_key, NEVER):
         pos = skip_tags(frame, pos)
     return api_key, version, correlation_id, pos
 
@@ -94,5 +91,5 @@ def skip_tags(frame: Any, pos: int) -> int:
 
 def response_header_bytes(api_key: int, api_version: int) -> int:
     """How many bytes the response header takes after the size: 4, or 5 with the empty tag section."""
-    flexible = api_key != ApiKey.API_VERSIONS and api_version >= FLEXIBLE_FROM.get(api_key, _NEVER)
+    flexible = api_key != ApiKey.API_VERSIONS and api_version >= FLEXIBLE_FROM.get(api_key, NEVER)
     return 5 if flexible else 4

@@ -28,21 +28,21 @@ class Once:
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class KeptRows:
     """Rows stay as they came, because of what is said here."""
 
     why: str
 
 
-Rule = Once | Kept
+Rule = Once | KeptRows
 VALUES: Final = Once()
 _PARTS: Final = 64
 _TAKEN_AT_ONCE: Final = 500
-_REFUSED: Final = Kept("repeats are refused, as in Apache Kafka")
-_PER_ROW: Final = Kept("each row is answered or refused by a row of a size that is its own")
-_INSIDE: Final = Kept("read into one value of its row; no answer tells it")
-_ROLES: Final = Kept("roles of the cluster alone may send it")
-_OWN: Final = Kept("decoded by hand, see wire/hot")
+_REFUSED: Final = KeptRows("repeats are refused, as in Apache Kafka")
+_PER_ROW: Final = KeptRows("each row is answered or refused by a row of a size that is its own")
+_INSIDE: Final = KeptRows("read into one value of its row; no answer tells it")
+_ROLES: Final = KeptRows("roles of the cluster alone may send it")
+_OWN: Final = KeptRows("decoded by hand, see wire/hot")
 
 _TOPICS_BY_NAME: Final = Once(by=("name",))
 _BY_NAME_OR_ID: Final = Once(by=("name", "topic_id"))
@@ -194,7 +194,7 @@ def _nested(rules: Mapping[str, Rule]) -> dict[str, _List]:
     top: dict[str, _List] = {}
     for path, rule in rules.items():
         *outer, name = path.split(".")
-        if isinstance(rule, Kept) and (not outer or isinstance(rules[".".join(outer)], Kept)):
+        if isinstance(rule, KeptRows) and (not outer or isinstance(rules[".".join(outer)], KeptRows)):
             continue
         level = top
         for part in outer:
@@ -213,7 +213,8 @@ _NO_LISTS: Final[Mapping[str, _List]] = {}
 def answered_once(key: int, request: Any) -> Any:
     """The request with every repeated row taken out, or joined to the first of its kind."""
     for name, inside in _NESTED.get(key, _NO_LISTS).items():
-        _take_out(request, name, inside)
+        if getattr(request, name, None):
+            _take_out(request, name, inside)
     return request
 
 

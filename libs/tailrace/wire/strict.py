@@ -35,13 +35,13 @@ _FIXED = {
 MOST_ROWS = 100_000
 # Rows of all lists of any other request, however deep: decoded, one takes up to fifty times the bytes it came in.
 MOST_REQUEST_ROWS = 500_000
-_ANY_NUMBER = 1 << 62
+ANY_NUMBER = 1 << 62
 # A compact string could be longer. Apache Kafka closes the connection over one, as no record could hold it.
 MOST_STRING_BYTES = 32_767
 
 
 def check(
-    message: type[ApiMessage], version: int, body: Any, *, trailing: bool = False, most_rows: int = _ANY_NUMBER
+    message: type[ApiMessage], version: int, body: Any, trailing: bool = False, most_rows: int = ANY_NUMBER
 ) -> None:
     """Walks the whole body; Malformed unless it is exactly one message of this version (and more, if trailing)."""
     try:
@@ -108,7 +108,7 @@ def _length(body: Any, pos: int, width: int, compact: bool) -> tuple[int, int]:
     return int.from_bytes(body[pos : pos + width], "big", signed=True), pos + width
 
 
-def _sized(name: str, width: int, nullable: bool, compact: bool, most_bytes: int = _ANY_NUMBER) -> Check:
+def _sized(name: str, width: int, nullable: bool, compact: bool, most_bytes: int = ANY_NUMBER) -> Check:
     def walk(body: Any, pos: int, left: list[int]) -> int:
         length, pos = _length(body, pos, width, compact)
         if length < 0:

@@ -9,7 +9,6 @@ reads what the log says. It never repeats an append.
 
 import asyncio
 import contextlib
-from collections import deque
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
@@ -22,24 +21,26 @@ from tailrace.config import Config
 from tailrace.errors import ApiError, ErrorCode
 from tailrace.metadata.image import MetadataImage
 from tailrace.metadata.replay import replay
-from tailrace.net.metadata.batches import Batch, Snapshot, encode_snapshot
+from tailrace.net.metadata.batches import MetadataBatch, Snapshot, encode_snapshot
+from tailrace_controller.controller_result import ControllerResult
 from tailrace_controller.decision import Decided, decided, encoded
-from tailrace_controller.effects import Effects
+from tailrace_controller.deferred_queue import DeferredQueue
 from tailrace_controller.election import acceptance
 from tailrace_controller.election.acceptance import Seen
 from tailrace_controller.election.candidacy import Candidacy
 from tailrace_controller.election.lease import NOBODY, Lease, Tenure
 from tailrace_controller.election.seen_file import SeenFile
+from tailrace_controller.election.seen_offsets import SeenOffsets
 from tailrace_controller.election_counts import ElectionCounts
 from tailrace_controller.metadata_log import bootstrap, projection
 from tailrace_controller.metadata_log.database import Database
 from tailrace_controller.metadata_log.log import MetadataLog
 from tailrace_controller.metadata_log.stored import (
     Deposed,
-    Loaded,
     OutcomeUnknown,
-    Position,
+    ReplayPosition,
     ReportPart,
+    StoredLog,
     StoredSnapshot,
 )
 from tailrace_controller.signals import ChangeSignal, first_failure
@@ -50,7 +51,6 @@ if TYPE_CHECKING:
     from tailrace_controller.store import Store
 
 R = TypeVar("R")
-PENDING_RECORDS_MAX = 100_000
 RECORDS_BETWEEN_SNAPSHOTS = 5_000
 LEAVE_MS = 500
 LOAD_WAIT_MS = 3_000  # whoever asks while the log is loaded, or a renewal is late, need not ask again
@@ -86,14 +86,12 @@ class Controller:
         self.followed = MetadataLog(None, (), 0)
         self.epoch = -1
         self.lease: Lease | None = None
-        self.refusal = ""
         self.activated: Callable[[], None] = lambda: None
         self.counts = ElectionCounts()
         self.resigned: Callable[[], None] = lambda: None
         self.ready = asyncio.Event()
         self.records_between_snapshots = RECORDS_BETWEEN_SNAPSHOTS
-        self.pending_records_max = PENDING_RECORDS_MAX
-        self.pending_records = 0
+        self.deferred = DeferredQueue()
         self.appends = 0
         self.resignations = 0
         self.holding = False
@@ -101,12 +99,7 @@ class Controller:
         self._candidacy = candidacy
         self._random = random
         self._database = database
-        self._seen = Seen()
-        self._seen_file = seen_file
-        self._noted: dict[str, Seen] = {}
-        self._pending: deque[Decided[Any]] = deque()
-        self._waiting: deque[tuple[int, asyncio.Future[None]]] = deque()
-        self._wake = asyncio.Event()
+        self._seen = SeenOffsets(seen_file)
         self._deciding = asyncio.Lock()  # held while a thread decides; whoever wants to write meanwhile waits
         self._next_long = asyncio.Lock()  # of those that a thread decides: the others go first
         self._grown = asyncio.Event()  # the log did, since a snapshot was thought of
@@ -123,6 +116,11 @@ class Controller:
         return UUID(int=self._random.getrandbits(128), version=4)
 
     # -- who is active --------------------------------------------------------------------------------------------
+
+    @property
+    def refusal(self) -> str:
+        """Why this controller decides nothing on its database, "" where it may."""
+        return self._seen.refusal
 
     @property
     def active(self) -> bool:
@@ -179,7 +177,7 @@ class Controller:
         """
         if (seen.offset <= self.committed.offset and seen.epoch <= self.epoch) or not self.holding:
             return
-        self._seen = self._seen.and_(seen)
+        self._seen.learn(seen)
         self._renew.set()
         epoch, wanted = self.epoch, self._asked + 1
         while self.holding and self.epoch == epoch and self._answered < wanted:
@@ -205,7 +203,7 @@ class Controller:
 
     # -- decisions --------------------------------------------------------------------------------------------------
 
-    async def run(self, decide: Callable[[MetadataImage], Effects[R]], *, behind: bool = True) -> R:
+    async def run(self, decide: Callable[[MetadataImage], ControllerResult[R]], *, behind: bool = True) -> R:
         """Takes a decision and returns its reply once committed; NOT_CONTROLLER when it cannot be known.
 
         behind=False lets a decision without records answer at once: its reply may say only what is committed.
@@ -227,7 +225,7 @@ class Controller:
         await self._until_committed(made.after.offset)
         return made.reply
 
-    async def run_long(self, decide: Callable[[MetadataImage], Effects[R]]) -> R:
+    async def run_long(self, decide: Callable[[MetadataImage], ControllerResult[R]]) -> R:
         """The same for a decision that may take long: a thread takes it, while reads and heartbeats go on.
 
         Others that want to write have their turn before the next long one.
@@ -261,20 +259,14 @@ class Controller:
 
     async def _until_committed(self, offset: int) -> None:
         if offset > self.committed.offset:
-            future = asyncio.get_running_loop().create_future()
-            self._waiting.append((offset, future))
-            await future
+            await self.deferred.until_committed(offset)
 
     def _take(self, made: Decided[R]) -> None:
         """The newest image is the one after this decision; REQUEST_TIMED_OUT if too much waits for the database."""
-        if self.pending_records > self.pending_records_max:
-            raise ApiError(ErrorCode.REQUEST_TIMED_OUT, "the metadata database does not take writes at present")
+        self.deferred.add(made)
         assert made.before is self.image
         self.image = made.after
-        self._pending.append(made)
         self.counts.add(made.records)
-        self.pending_records += len(made.records)
-        self._wake.set()
         for sentence in made.warnings:
             self.log.warning(sentence)
 
@@ -290,7 +282,7 @@ class Controller:
         while True:
             # Before the lease is taken: standbys of this directory note the new epoch as soon as they read it, and it
             # would be taken for one that another database had given out.
-            self._noted = self._seen_file.read_all() if self._seen_file is not None else {}
+            self._seen.read_notes()
             loaded = await self._candidacy.win(self._position, self._follow)
             try:
                 await self._begin(loaded)
@@ -310,10 +302,10 @@ class Controller:
                 async with asyncio.timeout(LEAVE_MS / 1000):
                     await self._candidacy.release()
 
-    def _position(self) -> Position:
-        return Position(self.committed.offset + 1, self.committed.epoch)
+    def _position(self) -> ReplayPosition:
+        return ReplayPosition(self.committed.offset + 1, self.committed.epoch)
 
-    async def _follow(self, loaded: Loaded) -> None:
+    async def _follow(self, loaded: StoredLog) -> None:
         """A standby replays what the log holds beyond its image."""
         self._know(loaded.lease)
         if loaded.diverged:
@@ -329,13 +321,12 @@ class Controller:
     def _know(self, lease: Lease) -> None:
         changed = self.lease is None or (lease.holder, lease.epoch) != (self.lease.holder, self.lease.epoch)
         self.lease = lease
-        self._seen = self._seen.and_(Seen(lease.seen_offset, lease.seen_epoch))
-        self.refusal = acceptance.refusal(lease, self._seen) if acceptance.contradicts(lease, self._seen) else ""
+        self._seen.judge(lease)
         if changed:
             self._turns.wake()
             self._published.wake()
 
-    def _replay(self, loaded: Loaded) -> None:
+    def _replay(self, loaded: StoredLog) -> None:
         if loaded.whole:
             self.image, self.followed = bootstrap.replay(loaded)
         else:
@@ -343,35 +334,35 @@ class Controller:
         self.committed = self.image
         self._published.wake()
 
-    async def _leave_word(self, loaded: Loaded) -> None:
+    async def _leave_word(self, loaded: StoredLog) -> None:
         """Our own image goes beyond this database: its active controller must know, if it does not."""
         seen = Seen(max(self.committed.offset, loaded.next_offset), self.committed.epoch)
-        self._seen = self._seen.and_(seen)
+        self._seen.learn(seen)
         if loaded.lease.seen_offset < seen.offset:
             self.log.error(acceptance.refusal(loaded.lease, seen))
             await self._database.run(
                 lambda opened: opened.witness(seen.offset, seen.epoch), self._candidacy.append_timeout_ms
             )
 
-    async def _begin(self, loaded: Loaded) -> None:
+    async def _begin(self, loaded: StoredLog) -> None:
         """The lease is ours: makes sure that this is the log it was, and is active."""
         before = replace(loaded.lease, epoch=loaded.epoch - 1)
         self.epoch = loaded.epoch
         if loaded.diverged:
-            self._seen = self._seen.and_(Seen(max(self.committed.offset, loaded.next_offset), self.committed.epoch))
+            self._seen.learn(Seen(max(self.committed.offset, loaded.next_offset), self.committed.epoch))
         else:
             self._know(loaded.lease)
             self._replay(loaded)
         if loaded.next_offset:
-            self._seen = self._seen.and_(self._noted.get(self.committed.cluster_id, Seen()))
-        if acceptance.contradicts(before, self._seen):
+            self._seen.learn_notes_of(self.committed.cluster_id)
+        if acceptance.contradicts(before, self._seen.highest):
             await self._until_accepted(loaded.lease)
         self._tenure = self._candidacy.tenure(loaded.asked_ms)
         self.holding = True
         self._unheard = ""
         self._renew.clear()
         if self.image.offset < 0:
-            first = Effects(None, bootstrap.first_records(self.new_uuid()))
+            first = ControllerResult(None, bootstrap.first_records(self.new_uuid()))
             self._take(decided(lambda _: first, self.image, self.epoch))
         else:
             self._note(at_once=True)
@@ -385,11 +376,9 @@ class Controller:
         """Keeps the lease and decides nothing until an operator has given up what this database lacks."""
         said = ""
         while True:
-            lease, _ = await self._candidacy.renew(self.epoch, *self._unwritten(lease))
-            self._seen = self._seen.and_(Seen(lease.seen_offset, lease.seen_epoch))
-            if acceptance.is_accepted(lease, self._seen):
+            lease, _ = await self._candidacy.renew(self.epoch, *self._seen.unwritten(lease))
+            if self._seen.is_accepted(lease):
                 break
-            self.refusal = acceptance.refusal(lease, self._seen)
             if said != self.refusal:
                 said = self.refusal
                 self.log.error(said)
@@ -398,18 +387,12 @@ class Controller:
             await self._database.news(self._candidacy.lease_ms / 2)
         await self._accept(lease)
 
-    def _unwritten(self, lease: Lease) -> tuple[int, int]:
-        """What the lease row does not say yet about what was seen."""
-        known = (lease.seen_offset, lease.seen_epoch)
-        seen = (max(self._seen.offset, lease.next_offset), self._seen.epoch)
-        return (-1, -1) if known == seen else seen
-
     async def _accept(self, lease: Lease) -> None:
         """Goes on with this database's log, far enough ahead that nothing is given out twice."""
         timeout_ms, timestamp_ms = self._candidacy.append_timeout_ms, self.clock.wall_ms()
-        loaded = await self._database.run(lambda opened: opened.follow(Position()), timeout_ms)
+        loaded = await self._database.run(lambda opened: opened.follow(ReplayPosition()), timeout_ms)
         image, _ = bootstrap.replay(loaded)
-        ahead = acceptance.jump(lease, self._seen)
+        ahead = acceptance.jump(lease, self._seen.highest)
         records = tuple(acceptance.records(image, ahead.lost))
         # The snapshot holds what was raised: no follower may see an image between.
         after = replay(image, records, ahead.base_offset + len(records) - 1, ahead.epoch)
@@ -417,9 +400,11 @@ class Controller:
         stored = StoredSnapshot(snapshot.end_offset, snapshot.epoch, snapshot.data)
         changes = projection.changes(records, image, after, self.config)
         await self._database.run(lambda opened: opened.restart(lease, stored, timestamp_ms, changes), timeout_ms)
-        self.log.warning("accepted an older metadata database", offset=lease.next_offset - 1, lost=self._seen.offset)
+        self.log.warning(
+            "accepted an older metadata database", offset=lease.next_offset - 1, lost=self._seen.highest.offset
+        )
         self.epoch = ahead.epoch
-        loaded = await self._database.run(lambda opened: opened.follow(Position()), timeout_ms)
+        loaded = await self._database.run(lambda opened: opened.follow(ReplayPosition()), timeout_ms)
         if loaded.epoch != ahead.epoch:
             raise Deposed(f"controller {loaded.lease.holder} took the lease with epoch {loaded.epoch}")
         self._know(loaded.lease)
@@ -459,19 +444,16 @@ class Controller:
     async def _append(self) -> None:
         """Appends until there is doubt: raises Deposed or OutcomeUnknown."""
         while True:
-            while not self._pending:
-                self._wake.clear()
-                await self._wake.wait()
-            group = list(self._pending)
-            self._pending.clear()
-            self.pending_records = 0
+            group = await self.deferred.next_group()
             timestamp_ms = self.clock.wall_ms()
             work = partial(self._write, group=group, timestamp_ms=timestamp_ms)
             batches, asked_ms = await self._database.run(work, self._candidacy.append_timeout_ms)
             self._confirmed(asked_ms)
             self._publish(group[-1].after, batches)
 
-    def _write(self, opened: "Store", group: list[Decided[Any]], timestamp_ms: int) -> tuple[list[Batch], float]:
+    def _write(
+        self, opened: "Store", group: list[Decided[Any]], timestamp_ms: int
+    ) -> tuple[list[MetadataBatch], float]:
         """Runs in the database's thread: one transaction for the whole group."""
         batches, rows = encoded(group, self.epoch, timestamp_ms)
         records = [record for made in group for record in made.records]
@@ -479,24 +461,19 @@ class Controller:
         asked_ms = opened.append(self.epoch, rows, changes)
         return batches, asked_ms
 
-    def _publish(self, image: MetadataImage, batches: list[Batch]) -> None:
+    def _publish(self, image: MetadataImage, batches: list[MetadataBatch]) -> None:
         self.committed = image
         self.appends += 1
         self.followed.append(batches)
         self._grown.set()
         self.ready.set()
         self._note()
-        while self._waiting and self._waiting[0][0] <= image.offset:
-            _, future = self._waiting.popleft()
-            if not future.done():
-                future.set_result(None)
+        self.deferred.committed(image.offset)
         self._published.wake()
 
     def _note(self, *, at_once: bool = False) -> None:
-        if self._seen_file is not None:
-            image = self.committed
-            seen = Seen(image.offset, max(self.epoch, -1 if self.lease is None else self.lease.epoch))
-            self._seen_file.note(image.cluster_id, seen, self.clock.monotonic_ms(), at_once=at_once)
+        epoch = max(self.epoch, -1 if self.lease is None else self.lease.epoch)
+        self._seen.note(self.committed, epoch, self.clock.monotonic_ms(), at_once=at_once)
 
     async def _due_snapshot(self) -> Snapshot | None:
         """Encodes what is committed if there is much behind the last snapshot."""
@@ -536,13 +513,8 @@ class Controller:
         self.log.warning("resigned", epoch=self.epoch, why=reason)
         self.holding = False
         self.resignations += 1
-        self._pending.clear()
-        self.pending_records = 0
         self.image = self.committed
-        waiting, self._waiting = self._waiting, deque()
-        for _, future in waiting:
-            if not future.done():
-                future.set_exception(ApiError(ErrorCode.NOT_CONTROLLER, f"controller {self.node_id} resigned"))
+        self.deferred.drop(f"controller {self.node_id} resigned")
         self.resigned()
         self._turns.wake()
         self._published.wake()

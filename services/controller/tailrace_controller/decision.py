@@ -8,9 +8,9 @@ from tailrace.metadata import codec
 from tailrace.metadata.image import MetadataImage
 from tailrace.metadata.records import MetadataRecord
 from tailrace.metadata.replay import replay
-from tailrace.net.metadata.batches import Batch, encode_batch
+from tailrace.net.metadata.batches import MetadataBatch, encode_batch
+from tailrace_controller.controller_result import ControllerResult
 from tailrace_controller.decide import resources
-from tailrace_controller.effects import Effects
 from tailrace_controller.metadata_log.stored import StoredRecord
 
 R = TypeVar("R")
@@ -27,7 +27,7 @@ class Decided(Generic[R]):
     warnings: list[str]
 
 
-def decided(decide: Callable[[MetadataImage], Effects[R]], image: MetadataImage, epoch: int) -> Decided[R]:
+def decided(decide: Callable[[MetadataImage], ControllerResult[R]], image: MetadataImage, epoch: int) -> Decided[R]:
     """Takes a decision of this controller epoch on an image."""
     effects = decide(image)
     records = effects.records
@@ -35,7 +35,9 @@ def decided(decide: Callable[[MetadataImage], Effects[R]], image: MetadataImage,
     return Decided(effects.reply, records, image, after, resources.without_effect(records))
 
 
-def encoded(group: Sequence[Decided[Any]], epoch: int, timestamp_ms: int) -> tuple[list[Batch], list[StoredRecord]]:
+def encoded(
+    group: Sequence[Decided[Any]], epoch: int, timestamp_ms: int
+) -> tuple[list[MetadataBatch], list[StoredRecord]]:
     """A group of decisions as followers get them and as the database stores them."""
     batches, rows = [], []
     for decided in group:

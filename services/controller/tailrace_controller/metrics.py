@@ -46,7 +46,7 @@ class ControllerMetrics(Collector):
             _gauge("metadata_refused", "1 where the database is an older one than was seen", refused),
             _gauge("last_known_leader_epoch", "Highest controller epoch known here", controller.leader[1]),
             _gauge("last_committed_record_offset", "Offset of the last committed metadata record", image.offset),
-            _gauge("event_queue_size", "Metadata records that wait for the database", controller.pending_records),
+            _gauge("event_queue_size", "Metadata records that wait for the database", controller.deferred.records),
             _counter("throttled_mutations", "Requests over a quota", self._role.mutations.throttled_count),
             _counter("metadata_appends", "Transactions that appended to the metadata log", controller.appends),
             _counter("resignations", "Times that this controller gave up being active", controller.resignations),

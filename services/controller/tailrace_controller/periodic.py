@@ -12,8 +12,8 @@ from tailrace.kafka.features import ELIGIBLE_LEADER_REPLICAS_VERSION, INITIAL
 from tailrace.metadata.image import MetadataImage
 from tailrace.metadata.records import FeatureLevelRecord, MetadataRecord
 from tailrace_controller.controller import Controller
+from tailrace_controller.controller_result import ControllerResult
 from tailrace_controller.decide import elections, internal_topics, preferred_leaders
-from tailrace_controller.effects import Effects
 
 LOOK_EVERY_MS = 1000
 
@@ -88,18 +88,18 @@ class PeriodicTasks:
         if self._growing:
             await self._controller.run(self._grow, behind=False)
 
-    def _grow(self, image: MetadataImage) -> Effects[None]:
+    def _grow(self, image: MetadataImage) -> ControllerResult[None]:
         records = tuple(internal_topics.grow(image, self._controller.config))
         self._growing = bool(records) or internal_topics.are_moving(image)
-        return Effects(None, records)
+        return ControllerResult(None, records)
 
-    def _restore(self, image: MetadataImage) -> Effects[bool]:
+    def _restore(self, image: MetadataImage) -> ControllerResult[bool]:
         effects = preferred_leaders.restore(image, self._controller.config)
         self.preferred_elections += len(effects.records)
         return effects
 
     async def _record(self, decide: Callable[[MetadataImage], Iterable[MetadataRecord]]) -> None:
-        await self._controller.run(lambda image: Effects(None, tuple(decide(image))), behind=False)
+        await self._controller.run(lambda image: ControllerResult(None, tuple(decide(image))), behind=False)
 
 
 def _missing_feature(image: MetadataImage) -> Iterable[MetadataRecord]:

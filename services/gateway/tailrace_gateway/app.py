@@ -31,10 +31,10 @@ from tailrace.runtime.clock import thread_time_ms
 from tailrace.runtime.role import Environment, Role
 from tailrace_gateway.answering import AnsweringGateway
 from tailrace_gateway.gateway import Advertised, GatewayLimits, Parts
-from tailrace_gateway.listener import InternalListener, Listener
+from tailrace_gateway.listener import GatewayListener, InternalListener
 from tailrace_gateway.metrics import GatewayMetrics
 from tailrace_gateway.relay.deadline_check import RelayDeadlineCheck
-from tailrace_gateway.rest.kafka.admin import Admin
+from tailrace_gateway.rest.kafka.admin import GatewayAdmin
 from tailrace_gateway.versions import ServedVersions
 
 # With a second for REST requests under way, a stop takes two at most, whoever is away.
@@ -108,7 +108,7 @@ async def open_gateway(config: Config, environment: Environment) -> AsyncIterato
         stack.push_async_callback(close_connections, gateway)
         throttled = ThrottledConnections(quotas.admit, clock)
         handshakes = open_handshakes(config, clock, environment.log)
-        listener = Listener(gateway, config.gateway_listen, config.gateway_port, throttled, handshakes)
+        listener = GatewayListener(gateway, config.gateway_listen, config.gateway_port, throttled, handshakes)
         stack.callback(listener.close)
         listener.open_node(0)
         versions = ServedVersions(gateway)
@@ -130,7 +130,7 @@ async def open_gateway(config: Config, environment: Environment) -> AsyncIterato
             addresses["internal"] = f"unix:{internal.path}"
         await stack.enter_async_context(registered(config, environment, follower, endpoints))
         slow, refuse = config.log_dir_pressure_slow_bytes, config.log_dir_pressure_refuse_bytes
-        admin = Admin(
+        admin = GatewayAdmin(
             gateway,
             lambda: (listener.hosts[0], listener.base_port),
             config.min_insync_replicas,
@@ -156,7 +156,7 @@ def serve_brokers(gateway: AnsweringGateway, node_id: int, run_dir: Path) -> Int
 class Rest:
     """The REST API, imported late: FastAPI costs more than the rest of the gateway's start."""
 
-    def __init__(self, admin: Admin, config: Config, environment: Environment) -> None:
+    def __init__(self, admin: GatewayAdmin, config: Config, environment: Environment) -> None:
         self._admin = admin
         self._config = config
         self._environment = environment

@@ -84,7 +84,7 @@ class InternalListener:
             os.unlink(self.path)
 
 
-class Listener:
+class GatewayListener:
     """Listens for a gateway; `base_port` is known after `open_node(0)` when it was given as 0."""
 
     def __init__(

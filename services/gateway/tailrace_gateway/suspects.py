@@ -25,16 +25,16 @@ JUDGEMENT_MS = 150.0
 
 
 @dataclass(slots=True)
-class _Suspicion:
+class _Suspected:
     """Of one life of a broker; nobody waits for its end beyond until_ms."""
 
     broker_epoch: int
     until_ms: float
-    knocking: asyncio.Task[None] | None = None
+    probing: asyncio.Task[None] | None = None
 
 
-class Cluster(Protocol):
-    """What it needs of its Gateway."""
+class GatewayOfSuspects(Protocol):
+    """What the probes of suspected brokers need of their Gateway."""
 
     clock: Clock
     boot_id: str
@@ -51,16 +51,16 @@ class Cluster(Protocol):
 
 
 class Suspects:
-    """By node id. A suspicion ends by an image that gives the broker up, or by a knock that somebody answers."""
+    """By node id. One ends by an image that gives the broker up, or by a probe that somebody answers."""
 
-    def __init__(self, gateway: Cluster) -> None:
+    def __init__(self, gateway: GatewayOfSuspects) -> None:
         self._gateway = gateway
-        self._suspected: dict[int, _Suspicion] = {}
+        self._suspected: dict[int, _Suspected] = {}
 
     def broke(self, node_id: int) -> None:
-        """A connection to the node broke: that may be the node's end, and a knock shows it."""
-        if suspicion := self._suspect(node_id):
-            suspicion.knocking = self._gateway.run_beside(self._knock(node_id))
+        """A connection to the node broke: that may be the node's end, and a probe shows it."""
+        if suspected := self._suspect(node_id):
+            suspected.probing = self._gateway.run_beside(self._probe(node_id))
 
     def refused(self, node_id: int) -> None:
         """Nobody listens where the image says that the node does."""
@@ -76,8 +76,8 @@ class Suspects:
             led.update(partition.leader for partition in topic.partitions)
         if led.isdisjoint(open_cases):
             return
-        if knocks := [case.knocking for case in open_cases.values() if case.knocking is not None]:
-            await asyncio.wait(knocks, timeout=JUDGEMENT_MS / 1000)
+        if probes := [case.probing for case in open_cases.values() if case.probing is not None]:
+            await asyncio.wait(probes, timeout=JUDGEMENT_MS / 1000)
         if cases := {node: case for node, case in self._open().items() if node in led}:
             left_ms = max(case.until_ms for case in cases.values()) - self._gateway.clock.monotonic_ms()
             try:
@@ -87,24 +87,24 @@ class Suspects:
             except TimeoutError:
                 return
 
-    def _open(self) -> dict[int, _Suspicion]:
+    def _open(self) -> dict[int, _Suspected]:
         """Whom the image still takes for alive and whose time is not over; forgets those it knows to be gone."""
         image, now_ms = self._gateway.image, self._gateway.clock.monotonic_ms()
         for node in [n for n, case in self._suspected.items() if _judged(image, n, case.broker_epoch)]:
             del self._suspected[node]
         return {node: case for node, case in self._suspected.items() if case.until_ms > now_ms}
 
-    def _suspect(self, node_id: int) -> _Suspicion | None:
+    def _suspect(self, node_id: int) -> _Suspected | None:
         """A new case; None where there is nothing to suspect or the case is known."""
         broker = self._gateway.image.brokers.get(node_id)
         known = self._suspected.get(node_id)
         if broker is None or broker.fenced or (known is not None and known.broker_epoch == broker.broker_epoch):
             return None
         until_ms = self._gateway.clock.monotonic_ms() + JUDGEMENT_MS
-        suspicion = self._suspected[node_id] = _Suspicion(broker.broker_epoch, until_ms)
-        return suspicion
+        suspected = self._suspected[node_id] = _Suspected(broker.broker_epoch, until_ms)
+        return suspected
 
-    async def _knock(self, node_id: int) -> None:
+    async def _probe(self, node_id: int) -> None:
         """A broker that answers is no suspect: only a connection broke.
 
         To be let in proves nothing: a killed process's connections are closed some ms before its listener is.

@@ -18,13 +18,13 @@ from tailrace_spark.activity import frames
 from tailrace_spark.activity.options import GAP, TOPIC, needed
 from tailrace_spark.activity.tables import Tables
 from tailrace_spark.batches import BatchState, newest_us, persisted, run_batches, told, watermark_us
-from tailrace_spark.job import BOOTSTRAP, CHECKPOINT, KAFKA_OPTION, OUTPUT, STREAMING, Job, Option, Run
+from tailrace_spark.job import BOOTSTRAP, CHECKPOINT, KAFKA_OPTION, OUTPUT, STREAMING, Job, JobRun, Option
 
 LATENESS = Option("--lateness", "seconds that an activity may be behind the newest", 600, convert=values.whole(0))
 
 
 @dataclass
-class Batches:
+class SessionBatches:
     """Closes sessions, batch by batch."""
 
     options: Any
@@ -56,11 +56,11 @@ class Batches:
         self.say(f"activity batch {number}: {ended}, {dead_letter.told(reasons)}, {told(watermark)}")
 
 
-def live(run: Run) -> None:
+def live(run: JobRun) -> None:
     """Until it is stopped, or with --trigger now until the topics are worked off."""
     options = run.options
     state = BatchState(options.checkpoint, "open", frames.OPEN)
-    batches = Batches(options, Tables(options.output, options.topic), state, run.say)
+    batches = SessionBatches(options, Tables(options.output, options.topic), state, run.say)
     parsed = frames.parse(kafka.read_stream(run.spark, options, options.topic))
     run_batches(run, "activity", parsed, batches.take)
 

@@ -17,7 +17,7 @@ from tailrace_spark.activity import frames
 from tailrace_spark.activity.options import GAP, TOPIC, needed
 from tailrace_spark.activity.report_job import show
 from tailrace_spark.activity.tables import Tables
-from tailrace_spark.job import BOOTSTRAP, KAFKA_OPTION, OUTPUT, Job, Option, Run
+from tailrace_spark.job import BOOTSTRAP, KAFKA_OPTION, OUTPUT, Job, JobRun, Option
 
 HOUR_MS = 3_600_000
 MARGIN = Option(
@@ -43,7 +43,7 @@ def span_ms(options: Namespace) -> tuple[int, int]:
     return begin, begin + 24 * HOUR_MS
 
 
-def nightly(run: Run) -> None:
+def nightly(run: JobRun) -> None:
     """Reads, writes the day's part of each table, shows it."""
     options = run.options
     run.spark.conf.set("spark.sql.mapKeyDedupPolicy", "LAST_WIN")
@@ -70,7 +70,7 @@ def nightly(run: Run) -> None:
     show(run, tables, f"day = '{options.day}'")
 
 
-def unwritten(run: Run, refused: DataFrame) -> DataFrame:
+def unwritten(run: JobRun, refused: DataFrame) -> DataFrame:
     """Those that no earlier run has put into the dead-letter topic."""
     letters = kafka.read_batch(run.spark, run.options, [dead_letter.topic_of(run.options)])
     return dead_letter.unwritten(refused, letters)

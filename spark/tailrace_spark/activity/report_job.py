@@ -6,13 +6,13 @@ from pyspark.sql import functions as F
 
 from tailrace_spark.activity import frames
 from tailrace_spark.activity.tables import Tables
-from tailrace_spark.job import Job, Option, Run
+from tailrace_spark.job import Job, JobRun, Option
 from tailrace_spark.values import moment
 
 TOP = 10
 
 
-def show(run: Run, tables: Tables, where: str = "true") -> None:
+def show(run: JobRun, tables: Tables, where: str = "true") -> None:
     """Says the pages with most views, and how far sessions came, of the parts and hours that are meant."""
     pages = frames.add_up(tables.read(run.spark, "pages").where(where), "page")
     run.say(f"{'page':40} {'views':>10} {'sessions':>10}")
@@ -24,7 +24,7 @@ def show(run: Run, tables: Tables, where: str = "true") -> None:
         run.say(f"{row.step}. {row.activity[:37]:37} {row.sessions:10,} {row.sessions / funnel[0].sessions:10.1%}")
 
 
-def report(run: Run) -> None:
+def report(run: JobRun) -> None:
     """--since and --until are hours in the tables' own time."""
     options = run.options
     where = f"hour >= timestamp '{options.since}' and hour < timestamp '{options.until}'"

@@ -13,8 +13,8 @@ from pyspark.sql.streaming import StreamingQuery
 from tailrace_spark.admin import admin
 from tailrace_spark.archive.frames import FOLDERS, archived
 from tailrace_spark.archive.topics import FILE, from_json, merged, to_json
-from tailrace_spark.files import Files
-from tailrace_spark.job import BOOTSTRAP, CHECKPOINT, KAFKA_OPTION, OUTPUT, STREAMING, Job, Option, Run
+from tailrace_spark.files import TextFiles
+from tailrace_spark.job import BOOTSTRAP, CHECKPOINT, KAFKA_OPTION, OUTPUT, STREAMING, Job, JobRun, Option
 from tailrace_spark.kafka import connection, read_stream, trigger
 from tailrace_spark.query import run_to_end
 from tailrace_spark.values import true_or_false
@@ -25,15 +25,15 @@ def names(options: Namespace) -> tuple[str, ...]:
     return tuple(word.strip() for word in options.topics.split(",") if word.strip())
 
 
-def remember_topics(run: Run) -> None:
+def remember_topics(run: JobRun) -> None:
     """Brings _topics.json up to date."""
-    files = Files(run.spark, run.options.output)
+    files = TextFiles(run.spark, run.options.output)
     with admin(run.spark, connection(run.options)) as client:
         seen = client.describe(list(names(run.options)))
     files.write(FILE, to_json(merged(from_json(files.read(FILE) or "{}"), seen).values()))
 
 
-def archive(run: Run) -> None:
+def archive(run: JobRun) -> None:
     """Runs until it is stopped, or until the end of now with --trigger now."""
     options = run.options
     remember_topics(run)

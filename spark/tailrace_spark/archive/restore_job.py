@@ -15,8 +15,8 @@ from tailrace_spark.admin import Topic, admin
 from tailrace_spark.archive.frames import SCHEMA, in_order, only
 from tailrace_spark.archive.replay import replay
 from tailrace_spark.archive.topics import FILE, from_json, left_different, to_create
-from tailrace_spark.files import Files
-from tailrace_spark.job import BOOTSTRAP, KAFKA_OPTION, Job, Option, Run
+from tailrace_spark.files import TextFiles
+from tailrace_spark.job import BOOTSTRAP, KAFKA_OPTION, Job, JobRun, Option
 from tailrace_spark.kafka import connection
 from tailrace_spark.refusal import Refusal
 
@@ -28,10 +28,10 @@ def wanted(options: Namespace) -> tuple[str, ...]:
     return tuple(word.strip() for word in (options.topics or "").split(",") if word.strip())
 
 
-def archived_topics(run: Run) -> dict[str, Topic]:
+def archived_topics(run: JobRun) -> dict[str, Topic]:
     """The archive's topics that are asked for. Raises Refusal."""
     folder = run.options.input
-    text = Files(run.spark, folder).read(FILE)
+    text = TextFiles(run.spark, folder).read(FILE)
     if text is None:
         raise Refusal(f"{folder} is no archive (it has no {FILE}); --input names what archive was given as --output.")
     known = from_json(text)
@@ -41,7 +41,7 @@ def archived_topics(run: Run) -> dict[str, Topic]:
     return {name: topic for name, topic in known.items() if name in (wanted(run.options) or known)}
 
 
-def make_topics(run: Run, topics: Mapping[str, Topic]) -> None:
+def make_topics(run: JobRun, topics: Mapping[str, Topic]) -> None:
     """Makes those that are missing. Raises Refusal where one is there with fewer partitions."""
     with admin(run.spark, connection(run.options)) as client:
         present = client.names()
@@ -56,7 +56,7 @@ def make_topics(run: Run, topics: Mapping[str, Topic]) -> None:
                 )
 
 
-def restore(run: Run) -> None:
+def restore(run: JobRun) -> None:
     """Runs to the end of the archive."""
     topics = archived_topics(run)
     make_topics(run, topics)

@@ -15,12 +15,12 @@ from pyspark.sql import SparkSession
 from tailrace.testing import Cluster, ClusterDied
 from tailrace_spark import dead_letter
 from tailrace_spark.demo.machine import machine_lines
-from tailrace_spark.job import Job, Option, Run
+from tailrace_spark.job import Job, JobRun, Option
 from tailrace_spark.launch import spark_settings
 from tailrace_spark.logs import job as logs
 from tailrace_spark.logs import query
 from tailrace_spark.logs.files import open_files
-from tailrace_spark.logs.search import Answer, Ask, search
+from tailrace_spark.logs.search import Ask, FoundLines, search
 from tailrace_spark.logs.search_job import shown
 from tailrace_spark.logs.table import Table
 from tailrace_spark.refusal import Failed, Refusal
@@ -37,7 +37,7 @@ QUERY = Option("--query", "what to search for at the end (default: what such log
 FOLDER = Option("--folder", "where the table is kept (default: a new temporary folder)")
 
 
-def run(run: Run) -> None:
+def run(run: JobRun) -> None:
     """The whole of it. Raises Refusal."""
     folder = Path(run.options.folder or tempfile.mkdtemp(prefix="tailrace-spark-demo-")).absolute()
     lines = list(machine_lines(run.options.lines))
@@ -75,7 +75,7 @@ def send(bootstrap: str, lines: Iterable[tuple[str, bytes]], say: Callable[[str]
     say(f"Sent {sent.total():,} lines: " + ", ".join(f"{count:,} {source}" for source, count in sent.most_common()))
 
 
-def with_spark(bootstrap: str, folder: Path, run: Run) -> None:
+def with_spark(bootstrap: str, folder: Path, run: JobRun) -> None:
     """The Spark part, in a session of its own."""
     options = run.options
     run.say("Starting Spark; the first time it fetches the Kafka connector …")
@@ -84,12 +84,12 @@ def with_spark(bootstrap: str, folder: Path, run: Run) -> None:
         "tailrace-spark demo", master=options.master, jars=options.jars, settings=settings, log=options.log
     )
     try:
-        aggregate_and_search(Run(spark, options, run.say), bootstrap, folder)
+        aggregate_and_search(JobRun(spark, options, run.say), bootstrap, folder)
     finally:
         spark.stop()
 
 
-def aggregate_and_search(run: Run, bootstrap: str, folder: Path) -> None:
+def aggregate_and_search(run: JobRun, bootstrap: str, folder: Path) -> None:
     """The job over what is there, then the search."""
     given = logs.JOB.given(
         bootstrap=bootstrap,
@@ -99,7 +99,7 @@ def aggregate_and_search(run: Run, bootstrap: str, folder: Path) -> None:
         trigger="now",
         max_offsets_per_trigger=50_000,
     )
-    logs.run(Run(run.spark, given, run.say))
+    logs.run(JobRun(run.spark, given, run.say))
     asked = [run.options.query] if run.options.query else QUERIES
     text, answer = first_answer(run.spark, given.output, asked)
     run.say(f"\n$ {command()} logs search {text!r} --output {given.output}")
@@ -117,7 +117,7 @@ def command() -> str:
     return str(own.relative_to(Path.cwd()) if own.is_relative_to(Path.cwd()) else own)
 
 
-def first_answer(spark: SparkSession, output: str, texts: Iterable[str]) -> tuple[str, Answer]:
+def first_answer(spark: SparkSession, output: str, texts: Iterable[str]) -> tuple[str, FoundLines]:
     """The first search that finds some lines, or the last one."""
     table = Table(open_files(spark, output))
     for text in texts:

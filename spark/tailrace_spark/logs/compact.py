@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 from pyspark.sql import SparkSession
 
 from tailrace_spark.logs import store
-from tailrace_spark.logs.manifest import Commit, Segment, State
+from tailrace_spark.logs.manifest import Commit, State, TableSegment
 from tailrace_spark.logs.schema import LOG
 from tailrace_spark.logs.table import Table
 
@@ -16,13 +16,15 @@ MIN_SEGMENTS = 4
 TARGET_BYTES = 128 << 20
 
 
-def plan(state: State, min_segments: int = MIN_SEGMENTS, target_bytes: int = TARGET_BYTES) -> list[tuple[Segment, ...]]:
+def plan(
+    state: State, min_segments: int = MIN_SEGMENTS, target_bytes: int = TARGET_BYTES
+) -> list[tuple[TableSegment, ...]]:
     """The groups worth doing: `min_segments` or more of one source and hour that are smaller than the target.
 
     One group has about `target_bytes` at most, so that a compaction never needs to hold more, and a segment that has
     grown to half of that is left alone.
     """
-    small: dict[tuple[str, str], list[Segment]] = defaultdict(list)
+    small: dict[tuple[str, str], list[TableSegment]] = defaultdict(list)
     for segment in sorted(state.segments.values(), key=lambda each: (each.first_us, each.id)):
         if segment.size_bytes < target_bytes // 2:
             small[segment.source, segment.hour].append(segment)
@@ -30,9 +32,9 @@ def plan(state: State, min_segments: int = MIN_SEGMENTS, target_bytes: int = TAR
     return [group for group in groups if len(group) >= min_segments]
 
 
-def cut(segments: Iterable[Segment], target_bytes: int) -> list[tuple[Segment, ...]]:
+def cut(segments: Iterable[TableSegment], target_bytes: int) -> list[tuple[TableSegment, ...]]:
     """Runs of segments of at most so many bytes together."""
-    runs: list[list[Segment]] = [[]]
+    runs: list[list[TableSegment]] = [[]]
     for segment in segments:
         if runs[-1] and sum(each.size_bytes for each in runs[-1]) + segment.size_bytes > target_bytes:
             runs.append([])
@@ -66,7 +68,7 @@ def compact(
     return gone
 
 
-def discard(table: Table, segments: Iterable[Segment]) -> None:
+def discard(table: Table, segments: Iterable[TableSegment]) -> None:
     """Deletes the files of segments that were not committed."""
     for segment in segments:
         for path in segment.paths:

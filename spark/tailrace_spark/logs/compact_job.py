@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tailrace_spark.job import Job, Option, Run
+from tailrace_spark.job import Job, JobRun, Option
 from tailrace_spark.logs.compact import MIN_SEGMENTS, compact
 from tailrace_spark.logs.options import OUTPUT, existing
 from tailrace_spark.values import whole
@@ -10,7 +10,7 @@ from tailrace_spark.values import whole
 LEAST = Option("--min-segments", "of one source and hour, from which on it is worth it", MIN_SEGMENTS, convert=whole(2))
 
 
-def run(run: Run) -> None:
+def run(run: JobRun) -> None:
     """Says what it did."""
     gone = compact(run.spark, existing(run), run.say, run.options.min_segments)
     run.say(f"{gone:,} segments compacted")

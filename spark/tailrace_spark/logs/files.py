@@ -22,7 +22,7 @@ class Found:
     modified_ms: int
 
 
-class Files(Protocol):
+class TableFiles(Protocol):
     """All paths are relative to `url`."""
 
     url: str
@@ -51,7 +51,7 @@ class LocalFiles:
         self.url = f"file://{self.root}"
 
     def list(self, folder: str) -> list[Found]:
-        """See Files."""
+        """See TableFiles."""
         return sorted(self._walk(self.root / folder), key=lambda found: found.path)
 
     def _walk(self, folder: Path) -> Iterator[Found]:
@@ -65,11 +65,11 @@ class LocalFiles:
                     yield Found(found, status.st_size, int(status.st_mtime * 1000))
 
     def read(self, path: str) -> bytes:
-        """See Files."""
+        """See TableFiles."""
         return (self.root / path).read_bytes()
 
     def create(self, path: str, data: bytes) -> bool:
-        """See Files. A link is refused where the name is taken, on NFS too; a rename would replace."""
+        """See TableFiles. A link is refused where the name is taken, on NFS too; a rename would replace."""
         target = self.root / path
         target.parent.mkdir(parents=True, exist_ok=True)
         draft = target.with_name(f".{uuid.uuid4().hex}")
@@ -86,12 +86,12 @@ class LocalFiles:
         return True
 
     def move(self, path: str, to: str) -> None:
-        """See Files."""
+        """See TableFiles."""
         (self.root / to).parent.mkdir(parents=True, exist_ok=True)
         (self.root / path).rename(self.root / to)
 
     def delete(self, path: str) -> None:
-        """See Files."""
+        """See TableFiles."""
         target = self.root / path
         if target.is_dir():
             shutil.rmtree(target)
@@ -114,7 +114,7 @@ class HadoopFiles:
         return self._jvm.org.apache.hadoop.fs.Path(f"{self.url}/{path}" if path else self.url)
 
     def list(self, folder: str) -> list[Found]:
-        """See Files."""
+        """See TableFiles."""
         if not self._files.exists(self._path(folder)):
             return []
         found, listing = [], self._files.listFiles(self._path(folder), True)
@@ -126,7 +126,7 @@ class HadoopFiles:
         return sorted(found, key=lambda each: each.path)
 
     def read(self, path: str) -> bytes:
-        """See Files."""
+        """See TableFiles."""
         if not self._files.exists(self._path(path)):
             raise FileNotFoundError(path)
         stream = self._files.open(self._path(path))
@@ -136,7 +136,7 @@ class HadoopFiles:
             stream.close()
 
     def create(self, path: str, data: bytes) -> bool:
-        """See Files: a draft is renamed, which HDFS refuses where the name is taken."""
+        """See TableFiles: a draft is renamed, which HDFS refuses where the name is taken."""
         draft = self._path(f"{path.rpartition('/')[0]}/.{uuid.uuid4().hex}")
         stream = self._files.create(draft, False)
         try:
@@ -151,17 +151,17 @@ class HadoopFiles:
         return bool(done)
 
     def move(self, path: str, to: str) -> None:
-        """See Files."""
+        """See TableFiles."""
         self._files.mkdirs(self._path(to).getParent())
         if not self._files.rename(self._path(path), self._path(to)):
             raise OSError(f"{path} could not be renamed to {to}")
 
     def delete(self, path: str) -> None:
-        """See Files."""
+        """See TableFiles."""
         self._files.delete(self._path(path), True)
 
 
-def open_files(spark: SparkSession, url: str) -> Files:
+def open_files(spark: SparkSession, url: str) -> TableFiles:
     """`url` is a path or file: URL for this machine's disk, anything else is Hadoop's."""
     scheme, colon, rest = url.partition(":")
     if colon and scheme != "file" and not Path(url).exists():

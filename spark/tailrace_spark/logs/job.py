@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame
 
 from tailrace_spark import dead_letter, kafka
 from tailrace_spark.batches import persisted, run_batches
-from tailrace_spark.job import BOOTSTRAP, CHECKPOINT, KAFKA_OPTION, STREAMING, Job, Option, Run
+from tailrace_spark.job import BOOTSTRAP, CHECKPOINT, KAFKA_OPTION, STREAMING, Job, JobRun, Option
 from tailrace_spark.logs import parse, store
 from tailrace_spark.logs.compact import compact, discard
 from tailrace_spark.logs.files import open_files
@@ -27,7 +27,7 @@ COMPACT_EVERY = Option(
 
 
 @dataclass
-class Batches:
+class LogBatches:
     """Puts batches of parsed lines into the table; a batch that is tried again is put in once."""
 
     table: Table
@@ -73,11 +73,11 @@ def needed(options: Namespace) -> tuple[str, ...]:
     return (*options.topic, dead_letter.topic_of(options))
 
 
-def run(run: Run) -> None:
+def run(run: JobRun) -> None:
     """Until it is stopped, or with --trigger now until the topic is worked off."""
     options = run.options
     options.topic = topics(options)
-    batches = Batches(Table(open_files(run.spark, options.output)), options, run.say)
+    batches = LogBatches(Table(open_files(run.spark, options.output)), options, run.say)
     parsed = parse.parse(kafka.read_stream(run.spark, options, options.topic))
     run_batches(run, "logs", parsed, batches.take)
 

@@ -24,7 +24,7 @@ class DataFile:
 
 
 @dataclass(frozen=True)
-class Segment:
+class TableSegment:
     """What one write added for one source and hour: data files, and the index of their terms."""
 
     id: str
@@ -55,7 +55,7 @@ class Segment:
 class Commit:
     """One change. `query` and `batch` are a streaming query's, so that a batch that is tried again is added once."""
 
-    add: tuple[Segment, ...] = ()
+    add: tuple[TableSegment, ...] = ()
     remove: tuple[str, ...] = ()  # ids of segments
     query: str | None = None
     batch: int = -1
@@ -66,7 +66,7 @@ class State:
     """The table at a version; version -1 is the empty one."""
 
     version: int = -1
-    segments: Mapping[str, Segment] = field(default_factory=dict)
+    segments: Mapping[str, TableSegment] = field(default_factory=dict)
     batches: Mapping[str, int] = field(default_factory=dict)  # by query: the last batch that is in
 
     def has(self, query: str, batch: int) -> bool:
@@ -90,7 +90,7 @@ class State:
         return replace(self, version=self.version + 1, segments=segments, batches=batches)
 
 
-def newest_first(segments: Iterable[Segment]) -> list[Segment]:
+def newest_first(segments: Iterable[TableSegment]) -> list[TableSegment]:
     """By their newest line."""
     return sorted(segments, key=lambda segment: (-segment.last_us, segment.id))
 
@@ -120,9 +120,9 @@ def read_state(data: bytes) -> State:
     return State(row["version"], {segment.id: segment for segment in segments}, row["batches"])
 
 
-def segment_of(row: Mapping[str, Any]) -> Segment:
+def segment_of(row: Mapping[str, Any]) -> TableSegment:
     """From JSON."""
-    return Segment(
+    return TableSegment(
         row["id"],
         row["source"],
         row["hour"],

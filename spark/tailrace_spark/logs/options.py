@@ -6,7 +6,7 @@ import os
 import re
 from datetime import UTC, datetime, timedelta
 
-from tailrace_spark.job import Option, Run
+from tailrace_spark.job import JobRun, Option
 from tailrace_spark.logs.files import open_files
 from tailrace_spark.logs.table import Table
 from tailrace_spark.refusal import Refusal
@@ -18,7 +18,7 @@ OUTPUT = Option(
 UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 
 
-def existing(run: Run) -> Table:
+def existing(run: JobRun) -> Table:
     """The table that --output names. Raises Refusal."""
     table = Table(open_files(run.spark, run.options.output))
     if table.state().version < 0:

@@ -17,7 +17,7 @@ from pyspark.sql import Column, DataFrame, Observation, Row, SparkSession
 from pyspark.sql import functions as F
 
 from tailrace_spark.logs import query as language
-from tailrace_spark.logs.manifest import DataFile, Segment, newest_first
+from tailrace_spark.logs.manifest import DataFile, TableSegment, newest_first
 from tailrace_spark.logs.measure import bytes_read
 from tailrace_spark.logs.query import And, Not, Phrase, Query, Term
 from tailrace_spark.logs.store import INDEX_SCHEMA, read_data
@@ -39,7 +39,7 @@ class Ask:
     source: str | None = None
     limit: int = 20
 
-    def overlaps(self, segment: Segment) -> bool:
+    def overlaps(self, segment: TableSegment) -> bool:
         """False where no line of the segment can be asked for."""
         return (
             (self.source is None or segment.source == self.source)
@@ -58,7 +58,7 @@ class Ask:
 
 
 @dataclass(frozen=True)
-class Scan:
+class SearchCost:
     """What a search took. Bytes are those that Spark's tasks read from storage, footers and index included."""
 
     bytes_total: int = 0
@@ -84,18 +84,18 @@ class Scan:
 
 
 @dataclass
-class Answer:
+class FoundLines:
     """The newest lines that match, newest first."""
 
     rows: list[Row] = field(default_factory=list)
-    scan: Scan = field(default_factory=Scan)
+    scan: SearchCost = field(default_factory=SearchCost)
 
 
-def search(spark: SparkSession, table: Table, ask: Ask, first_rows: int = FIRST_ROWS) -> Answer:
+def search(spark: SparkSession, table: Table, ask: Ask, first_rows: int = FIRST_ROWS) -> FoundLines:
     """The newest `ask.limit` lines."""
     every = list(table.state().segments.values())
     wanted = newest_first(segment for segment in every if ask.overlaps(segment))
-    answer = Answer(scan=total(every))
+    answer = FoundLines(scan=total(every))
     steps = list(steps_of(wanted, first_rows))
     for number, step in enumerate(steps):
         with bytes_read(spark, f"search {uuid.uuid4()}") as counted:
@@ -108,10 +108,10 @@ def search(spark: SparkSession, table: Table, ask: Ask, first_rows: int = FIRST_
     return answer
 
 
-def total(segments: Iterable[Segment]) -> Scan:
+def total(segments: Iterable[TableSegment]) -> SearchCost:
     """The table's size."""
     every = list(segments)
-    return Scan(
+    return SearchCost(
         bytes_total=sum(segment.size_bytes for segment in every),
         segments=len(every),
         files=sum(len(segment.paths) for segment in every),
@@ -119,9 +119,9 @@ def total(segments: Iterable[Segment]) -> Scan:
     )
 
 
-def steps_of(segments: Sequence[Segment], first_rows: int) -> Iterator[list[Segment]]:
+def steps_of(segments: Sequence[TableSegment], first_rows: int) -> Iterator[list[TableSegment]]:
     """Segments in their order, in runs that double: a search for what is frequent ends early, others need few jobs."""
-    run: list[Segment] = []
+    run: list[TableSegment] = []
     bound = first_rows
     for segment in segments:
         run.append(segment)
@@ -132,12 +132,12 @@ def steps_of(segments: Sequence[Segment], first_rows: int) -> Iterator[list[Segm
         yield run
 
 
-def done(ask: Ask, answer: Answer, newest_left_us: int) -> bool:
+def done(ask: Ask, answer: FoundLines, newest_left_us: int) -> bool:
     """True where nothing that is left is newer than the oldest line shown."""
     return len(answer.rows) >= ask.limit and micros(answer.rows[-1]) >= newest_left_us
 
 
-def look(spark: SparkSession, table: Table, ask: Ask, segments: Sequence[Segment], answer: Answer) -> None:
+def look(spark: SparkSession, table: Table, ask: Ask, segments: Sequence[TableSegment], answer: FoundLines) -> None:
     """One step: adds its lines and its cost to the answer."""
     files = [file for segment in segments for file in segment.data]
     ranges = [(file.first_block, file.last_block) for file in files]
@@ -161,7 +161,7 @@ def look(spark: SparkSession, table: Table, ask: Ask, segments: Sequence[Segment
     answer.scan = scan
 
 
-def blocks(spark: SparkSession, table: Table, query: Query, segments: Sequence[Segment]) -> list[int]:
+def blocks(spark: SparkSession, table: Table, query: Query, segments: Sequence[TableSegment]) -> list[int]:
     """The blocks that may hold such lines, by the index."""
     asked = language.lookups(query)
     paths = [table.url(path) for segment in segments for path, _ in segment.index]

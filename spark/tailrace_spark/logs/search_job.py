@@ -5,7 +5,7 @@ from __future__ import annotations
 from pyspark.sql import Row
 
 from tailrace.runtime.clock import SystemClock
-from tailrace_spark.job import Job, Option, Run
+from tailrace_spark.job import Job, JobRun, Option
 from tailrace_spark.logs import query
 from tailrace_spark.logs.options import OUTPUT, existing, moment_us
 from tailrace_spark.logs.search import Ask, search
@@ -36,7 +36,7 @@ def shown(row: Row) -> str:
     return f"{row.timestamp:%Y-%m-%d %H:%M:%S} {row.source} {host} {service} {row.severity}: {message}"
 
 
-def run(run: Run) -> None:
+def run(run: JobRun) -> None:
     """Prints the lines, the oldest first, and what was scanned."""
     options = run.options
     ask = Ask(

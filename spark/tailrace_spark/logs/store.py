@@ -17,7 +17,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from tailrace_spark.logs.files import Found
-from tailrace_spark.logs.manifest import DataFile, Segment
+from tailrace_spark.logs.manifest import DataFile, TableSegment
 from tailrace_spark.logs.schema import STORED
 from tailrace_spark.logs.table import STAGING, Table
 from tailrace_spark.logs.terms import terms
@@ -38,14 +38,14 @@ INDEX_OPTIONS = {**PAGES, "parquet.enable.dictionary": "false", "parquet.page.si
 
 
 @dataclass(frozen=True)
-class Group:
+class SourceHour:
     """What of one source and hour came together."""
 
     source: str
     hour: str
 
 
-def write(lines: DataFrame, table: Table, rows: int) -> tuple[Segment, ...]:
+def write(lines: DataFrame, table: Table, rows: int) -> tuple[TableSegment, ...]:
     """Segments of the lines (columns of LOG), not committed yet. `rows` is about how many they are."""
     name = uuid.uuid4().hex[:12]
     staging = f"{STAGING}/{name}"
@@ -116,11 +116,11 @@ def describe(stored: DataFrame) -> dict[tuple[str, str, str], Any]:
 
 def placed(
     table: Table, name: str, data: list[Found], index: list[Found], facts: dict[Any, Any]
-) -> tuple[Segment, ...]:
+) -> tuple[TableSegment, ...]:
     """Moves the files to their place; returns the segments they are."""
-    files: dict[Group, list[DataFile]] = defaultdict(list)
-    times: dict[Group, list[int]] = defaultdict(list)
-    indexes: dict[Group, list[tuple[str, int]]] = defaultdict(list)
+    files: dict[SourceHour, list[DataFile]] = defaultdict(list)
+    times: dict[SourceHour, list[int]] = defaultdict(list)
+    indexes: dict[SourceHour, list[tuple[str, int]]] = defaultdict(list)
     for number, found in enumerate(data):
         group = group_of(found.path)
         fact = facts[group.source, group.hour, found.path.rpartition("/")[2]]
@@ -131,7 +131,7 @@ def placed(
         path = settle(table, found, "index", f"{name}-{number:05}")
         indexes[group_of(found.path)].append((path, found.size_bytes))
     return tuple(
-        Segment(
+        TableSegment(
             f"{name}/{group.source}/{group.hour}",
             group.source,
             group.hour,
@@ -144,10 +144,10 @@ def placed(
     )
 
 
-def group_of(path: str) -> Group:
+def group_of(path: str) -> SourceHour:
     """Of a file in folders source=S/hour=H, as Spark names them."""
     source, hour = path.split("/")[-3:-1]
-    return Group(unquote(source.removeprefix("source=")), unquote(hour.removeprefix("hour=")))
+    return SourceHour(unquote(source.removeprefix("source=")), unquote(hour.removeprefix("hour=")))
 
 
 def settle(table: Table, found: Found, kind: str, name: str) -> str:

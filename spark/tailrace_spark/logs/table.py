@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from tailrace_spark.logs import manifest
-from tailrace_spark.logs.files import Files, Found
+from tailrace_spark.logs.files import Found, TableFiles
 from tailrace_spark.logs.manifest import Commit, State
 
 SNAPSHOT_EVERY = 20
@@ -23,7 +23,7 @@ STAGING = "staging"
 class Table:
     """Every writer and reader has its own; they meet on storage only."""
 
-    def __init__(self, files: Files) -> None:
+    def __init__(self, files: TableFiles) -> None:
         self.files = files
         self._known = State()
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from tailrace_spark.job import Job, Option, Run
+from tailrace_spark.job import Job, JobRun, Option
 from tailrace_spark.logs.options import OUTPUT, existing
 from tailrace_spark.logs.search_job import moment
 
 KEEP = Option("--keep", "files younger than this stay: a search may read them, a write be about to name them", "1d")
 
 
-def run(run: Run) -> None:
+def run(run: JobRun) -> None:
     """Says what it did."""
     older_than = moment("--keep", run.options.keep)
     assert older_than is not None

@@ -12,7 +12,7 @@ from pyspark.sql import functions as F
 
 from tailrace_spark import dead_letter, events, kafka
 from tailrace_spark.batches import BatchState, newest_us, persisted, run_batches, told, watermark_us
-from tailrace_spark.job import BOOTSTRAP, CHECKPOINT, KAFKA_OPTION, OUTPUT, STREAMING, Job, Option, Run
+from tailrace_spark.job import BOOTSTRAP, CHECKPOINT, KAFKA_OPTION, OUTPUT, STREAMING, Job, JobRun, Option
 from tailrace_spark.metrics import frames
 from tailrace_spark.values import whole
 from tailrace_spark.windowed import Windows
@@ -24,7 +24,7 @@ LATENESS = Option("--lateness", "seconds that a request may be behind the newest
 
 
 @dataclass
-class Batches:
+class MetricBatches:
     """Adds batches to the open windows and writes those that close."""
 
     options: Any
@@ -65,11 +65,11 @@ class Batches:
         return int(written.count())
 
 
-def run(run: Run) -> None:
+def run(run: JobRun) -> None:
     """Until it is stopped, or with --trigger now until the topic is worked off."""
     options = run.options
     spans = frames.windows(options.window, options.lateness)
-    batches = Batches(options, spans, BatchState(options.checkpoint, "windows", frames.COUNTS), run.say)
+    batches = MetricBatches(options, spans, BatchState(options.checkpoint, "windows", frames.COUNTS), run.say)
     parsed = frames.parse(kafka.read_stream(run.spark, options, [options.topic]))
     run_batches(run, "metrics", parsed, batches.take)
 

@@ -9,7 +9,7 @@ from pyspark.sql import functions as F
 
 from tailrace_spark import dead_letter, events, kafka
 from tailrace_spark.batches import BatchState, newest_us, persisted, told, watermark_us
-from tailrace_spark.job import Job, Option, Run
+from tailrace_spark.job import Job, JobRun, Option
 from tailrace_spark.stream import frames
 from tailrace_spark.stream.stage import COMMON, Stage, to_option, topic_option
 from tailrace_spark.values import whole
@@ -19,7 +19,7 @@ WINDOW = Option("--window", "seconds of a window", 300, convert=whole(1))
 LATENESS = Option("--lateness", "seconds that an order may be behind the newest", 300, convert=whole(0))
 
 
-def run(run: Run) -> None:
+def run(run: JobRun) -> None:
     """See Stage."""
     options = run.options
     spans = frames.windows(options.window, options.lateness)

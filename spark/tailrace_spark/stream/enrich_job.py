@@ -8,7 +8,7 @@ from pyspark.sql import DataFrame
 
 from tailrace_spark import dead_letter, events, kafka, once
 from tailrace_spark.batches import persisted
-from tailrace_spark.job import Job, Option, Run
+from tailrace_spark.job import Job, JobRun, Option
 from tailrace_spark.stream import frames
 from tailrace_spark.stream.stage import COMMON, Stage, to_option, topic_option
 
@@ -16,7 +16,7 @@ NAME = "stream enrich"
 TABLE = Option("--table", "compacted topic of customers, keyed by customer; read anew for each batch", "customers")
 
 
-def run(run: Run) -> None:
+def run(run: JobRun) -> None:
     """See Stage."""
     options = run.options
 

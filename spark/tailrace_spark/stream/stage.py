@@ -9,7 +9,7 @@ from pyspark.sql import DataFrame
 
 from tailrace_spark import kafka, once
 from tailrace_spark.batches import persisted, run_batches
-from tailrace_spark.job import BOOTSTRAP, CHECKPOINT, KAFKA_OPTION, STREAMING, Option, Run
+from tailrace_spark.job import BOOTSTRAP, CHECKPOINT, KAFKA_OPTION, STREAMING, JobRun, Option
 
 COMMON = (BOOTSTRAP, CHECKPOINT, *STREAMING, KAFKA_OPTION)
 
@@ -32,7 +32,7 @@ class Stage:
     parse: Callable[[DataFrame], DataFrame]
     work: Callable[[DataFrame, int], str]
 
-    def run(self, run: Run) -> None:
+    def run(self, run: JobRun) -> None:
         """Until it is stopped, or with --trigger now until the topic is worked off."""
 
         def take(batch: DataFrame, number: int) -> None:

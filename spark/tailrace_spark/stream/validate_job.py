@@ -7,14 +7,14 @@ from argparse import Namespace
 from pyspark.sql import DataFrame
 
 from tailrace_spark import dead_letter, events, kafka, once
-from tailrace_spark.job import Job, Run
+from tailrace_spark.job import Job, JobRun
 from tailrace_spark.stream import frames
 from tailrace_spark.stream.stage import COMMON, Stage, to_option, topic_option
 
 NAME = "stream validate"
 
 
-def run(run: Run) -> None:
+def run(run: JobRun) -> None:
     """See Stage."""
     options = run.options
 

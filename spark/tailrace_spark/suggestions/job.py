@@ -5,7 +5,7 @@ from __future__ import annotations
 from argparse import Namespace
 
 from tailrace_spark import dead_letter, events, kafka
-from tailrace_spark.job import BOOTSTRAP, KAFKA_OPTION, Job, Option, Run
+from tailrace_spark.job import BOOTSTRAP, KAFKA_OPTION, Job, JobRun, Option
 from tailrace_spark.stream.frames import latest
 from tailrace_spark.suggestions import frames
 from tailrace_spark.values import whole
@@ -16,7 +16,7 @@ MOST = Option("--most", "similar products of each product", 20, convert=whole(1)
 TOGETHER = Option("--least-together", "buyers that two products must share", 2, convert=whole(1))
 
 
-def run(run: Run) -> None:
+def run(run: JobRun) -> None:
     """Once over what is there."""
     options = run.options
     run.spark.conf.set("spark.sql.mapKeyDedupPolicy", "LAST_WIN")  # of JSON with a key twice

@@ -8,12 +8,12 @@ from argparse import Namespace
 from pyspark.sql import functions as F
 
 from tailrace_spark import kafka
-from tailrace_spark.job import BOOTSTRAP, KAFKA_OPTION, Job, Option, Run
+from tailrace_spark.job import BOOTSTRAP, KAFKA_OPTION, Job, JobRun, Option
 from tailrace_spark.stream.frames import latest
 from tailrace_spark.suggestions.job import TO
 
 
-def run(run: Run) -> None:
+def run(run: JobRun) -> None:
     """Prints them, the best first."""
     options = run.options
     records = kafka.read_batch(run.spark, options, [options.to])

@@ -23,7 +23,7 @@ from tailrace.wire.messages import (
     RegisterServiceRequest,
     ReportGroupsRequest,
 )
-from tailrace_controller.effects import Effects
+from tailrace_controller.controller_result import ControllerResult
 
 
 @pytest.fixture
@@ -142,9 +142,9 @@ async def test_a_controller_with_a_lower_epoch_is_refused(node: Node) -> None:
 
 def _change(image: MetadataImage) -> Any:
     from tailrace.metadata.records import NoOpRecord
-    from tailrace_controller.effects import Effects
+    from tailrace_controller.controller_result import ControllerResult
 
-    return Effects(None, (NoOpRecord(),))
+    return ControllerResult(None, (NoOpRecord(),))
 
 
 async def test_a_second_controller_on_the_same_database_is_refused_in_a_sentence(node: Node) -> None:
@@ -165,7 +165,7 @@ async def test_a_database_of_a_newer_tailrace_is_refused_in_a_sentence(node: Nod
 
 
 async def test_a_level_that_only_a_newer_tailrace_knows_is_neither_followed_nor_decided_on(node: Node) -> None:
-    finalized = Effects(None, (FeatureLevelRecord("share.version", 1),))
+    finalized = ControllerResult(None, (FeatureLevelRecord("share.version", 1),))
     async with node.controller() as role, node.follower() as follower:
         before = await follower.wait_for(lambda image: bool(image.features), WAIT_MS)
         with structlog.testing.capture_logs() as lines:

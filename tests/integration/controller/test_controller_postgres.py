@@ -17,10 +17,10 @@ from tailrace_controller.election.lease import NOBODY, Candidate
 from tailrace_controller.metadata_log import projection
 from tailrace_controller.metadata_log.stored import (
     Deposed,
-    Loaded,
     OutcomeUnknown,
-    Position,
+    ReplayPosition,
     ReportPart,
+    StoredLog,
     StoredRecord,
     StoredSnapshot,
 )
@@ -36,9 +36,9 @@ def opened(url: str) -> Store:
     return Store(url, lambda: 0.0, lambda sentence: None)
 
 
-def load(store: Store, node_id: int = 0) -> Loaded:
+def load(store: Store, node_id: int = 0) -> StoredLog:
     """Takes the lease and reads the whole log."""
-    loaded = store.take(Candidate(node_id), None, Position())
+    loaded = store.take(Candidate(node_id), None, ReplayPosition())
     assert loaded is not None
     return loaded
 
@@ -117,12 +117,12 @@ def test_a_server_that_says_nothing_is_given_up_when_the_store_is_interrupted(po
 
 def test_the_lease_goes_to_one_of_those_who_judged_the_same_row(url: str) -> None:
     first, second = opened(url), opened(url)
-    row = first.follow(Position()).lease
-    assert second.follow(Position()).lease == row
-    taken = first.take(Candidate(0, "a", "unix:/a"), row, Position())
+    row = first.follow(ReplayPosition()).lease
+    assert second.follow(ReplayPosition()).lease == row
+    taken = first.take(Candidate(0, "a", "unix:/a"), row, ReplayPosition())
     assert taken is not None
     assert (taken.lease.holder, taken.lease.epoch, taken.lease.address) == (0, 1, "unix:/a")
-    assert second.take(Candidate(1, "b"), row, Position()) is None
+    assert second.take(Candidate(1, "b"), row, ReplayPosition()) is None
     first.close()
     second.close()
 
@@ -130,7 +130,7 @@ def test_the_lease_goes_to_one_of_those_who_judged_the_same_row(url: str) -> Non
 def test_a_change_of_the_lease_row_is_heard_by_the_others(url: str) -> None:
     holder, standby = opened(url), opened(url)
     load(holder)
-    position = Position(standby.follow(Position()).next_offset)
+    position = ReplayPosition(standby.follow(ReplayPosition()).next_offset)
     fd = standby.listen()
     assert isinstance(fd, int) and fd >= 0
     holder.append(1, rows(0, 2, 1), [])
@@ -147,7 +147,7 @@ def test_a_change_of_the_lease_row_is_heard_by_the_others(url: str) -> None:
 
 def test_a_listener_whose_connection_postgresql_ended_is_told_so_and_reads_on(url: str) -> None:
     standby = opened(url)
-    standby.follow(Position())
+    standby.follow(ReplayPosition())
     watched = standby.listen()
     assert watched is not None
     query(url, "select pg_terminate_backend(pid) from pg_stat_activity where pid <> pg_backend_pid()")
@@ -155,7 +155,7 @@ def test_a_listener_whose_connection_postgresql_ended_is_told_so_and_reads_on(ur
         for _ in range(3):  # the reason, then the end of the stream; then there is nothing to wait for
             assert select.select([watched], [], [], 10)[0]
             standby.listen()
-    assert standby.follow(Position()).lease.holder == NOBODY
+    assert standby.follow(ReplayPosition()).lease.holder == NOBODY
     standby.close()
 
 
@@ -163,14 +163,14 @@ def test_what_continues_a_position_is_read_alone_and_another_log_is_seen(url: st
     store = opened(url)
     load(store)
     store.append(1, rows(0, 3, 1), [])
-    behind = store.follow(Position(1, 1))
+    behind = store.follow(ReplayPosition(1, 1))
     assert (behind.whole, [record.offset for record in behind.records]) == (False, [1, 2])
-    for other in (Position(3, 9), Position(4, 1)):
+    for other in (ReplayPosition(3, 9), ReplayPosition(4, 1)):
         read = store.follow(other)
         assert (read.whole, read.diverged, len(read.records)) == (True, True, 3)
     store.snapshot(1, StoredSnapshot(3, 1, b"image"), 0, keep_from=3)
-    assert store.follow(Position(3, 1)).whole is False
-    cut = store.follow(Position(1, 1))
+    assert store.follow(ReplayPosition(3, 1)).whole is False
+    cut = store.follow(ReplayPosition(1, 1))
     assert (cut.whole, cut.diverged, cut.snapshot) == (True, False, StoredSnapshot(3, 1, b"image"))
     store.close()
 
@@ -188,7 +188,7 @@ def test_an_accepted_log_begins_anew_beyond_what_was_seen(url: str) -> None:
     lease = store.renew(1)[0]
     assert lease.accepted_offset == 50
     store.restart(lease, StoredSnapshot(1051, 1007, b"image"), 0, [])
-    loaded = store.follow(Position())
+    loaded = store.follow(ReplayPosition())
     assert (loaded.epoch, loaded.next_offset, loaded.lease.seen_offset) == (1007, 1051, -1)
     assert (loaded.records, loaded.snapshot) == ((), StoredSnapshot(1051, 1007, b"image"))
     with pytest.raises(Deposed):
@@ -199,7 +199,7 @@ def test_an_accepted_log_begins_anew_beyond_what_was_seen(url: str) -> None:
 def test_two_controllers_that_start_on_an_empty_server_create_its_schema_once(url: str) -> None:
     stores = [opened(url) for _ in range(4)]
     with ThreadPoolExecutor(len(stores)) as threads:
-        loaded = list(threads.map(lambda store: store.follow(Position()), stores))
+        loaded = list(threads.map(lambda store: store.follow(ReplayPosition()), stores))
     assert {row.lease.epoch for row in loaded} == {0}
     for store in stores:
         store.close()

@@ -20,7 +20,7 @@ from tailrace.net.context import Identity
 from tailrace.net.metadata.follower import MetadataFollower
 from tailrace.wire.messages import DescribeQuorumRequest
 from tailrace_controller.commands import accept_restored
-from tailrace_controller.effects import Effects
+from tailrace_controller.controller_result import ControllerResult
 
 ALREADY = ErrorCode.TOPIC_ALREADY_EXISTS
 
@@ -39,8 +39,8 @@ async def has(follower: MetadataFollower, *names: str) -> MetadataImage:
     return await follower.wait_for(lambda image: all(name in image.topics for name in names), WAIT_MS)
 
 
-def change(image: MetadataImage) -> Effects[None]:
-    return Effects(None, (NoOpRecord(),))
+def change(image: MetadataImage) -> ControllerResult[None]:
+    return ControllerResult(None, (NoOpRecord(),))
 
 
 def no_epoch_twice(postgres: Postgres) -> None:

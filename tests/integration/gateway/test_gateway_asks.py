@@ -12,7 +12,7 @@ from tailrace.net.address import Address
 from tailrace.wire import codec
 from tailrace.wire import messages as m
 from tailrace_gateway.gateway import GatewayLimits
-from tailrace_gateway.rest.kafka.admin import Admin
+from tailrace_gateway.rest.kafka.admin import GatewayAdmin
 
 BROKER, TOPIC, LOGGER = 4, 2, 8
 
@@ -123,19 +123,19 @@ async def test_a_brokers_loggers_while_it_is_away_are_refused_alone(asked: tuple
 @pytest.fixture
 async def admin(asked: tuple[World, Peer, Peer]) -> Any:
     world, _, _ = asked
-    admin = Admin(world.gateway, lambda: ("gw.example", 9000))
+    admin = GatewayAdmin(world.gateway, lambda: ("gw.example", 9000))
     yield admin
     await admin.close()
 
 
-async def test_the_rest_api_asks_a_broker_and_is_told_its_address(admin: Admin) -> None:
+async def test_the_rest_api_asks_a_broker_and_is_told_its_address(admin: GatewayAdmin) -> None:
     answer = await admin.ask_broker(0, resources((BROKER, "0")))
     assert [r.error_message for r in answer.results] == ["broker"]
     assert admin.address_of(0) == ("gw.example", 9000)
     assert admin.address_of(3) == ("gw.example", 9003)
 
 
-async def test_the_rest_api_is_refused_where_nobody_can_be_asked(admin: Admin) -> None:
+async def test_the_rest_api_is_refused_where_nobody_can_be_asked(admin: GatewayAdmin) -> None:
     for asking, code in (
         (admin.ask_broker(7, resources()), ErrorCode.BROKER_NOT_AVAILABLE),
         (admin.ask_group("g", m.DescribeGroupsRequest(groups=["g"])), ErrorCode.COORDINATOR_NOT_AVAILABLE),
@@ -145,7 +145,9 @@ async def test_the_rest_api_is_refused_where_nobody_can_be_asked(admin: Admin) -
         assert refused.value.code == code
 
 
-async def test_the_rest_api_asks_every_owner_of_a_shard_once(asked: tuple[World, Peer, Peer], admin: Admin) -> None:
+async def test_the_rest_api_asks_every_owner_of_a_shard_once(
+    asked: tuple[World, Peer, Peer], admin: GatewayAdmin
+) -> None:
     world, _, _ = asked
     world.put_topic("__consumer_offsets", [0, 0, 0])
     peers = {number: await world.peer(f"coordinator-{number}") for number in (0, 1)}
@@ -161,7 +163,7 @@ async def test_the_rest_api_asks_every_owner_of_a_shard_once(asked: tuple[World,
 
 
 async def test_where_no_controller_answers_the_rest_api_says_so_soon(
-    asked: tuple[World, Peer, Peer], admin: Admin
+    asked: tuple[World, Peer, Peer], admin: GatewayAdmin
 ) -> None:
     world, _, _ = asked
     follower: Any = world.gateway.follower

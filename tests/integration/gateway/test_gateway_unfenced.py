@@ -13,7 +13,7 @@ from tailrace.wire import codec
 from tailrace.wire import messages as m
 from tailrace.wire.apis import ApiKey
 from tailrace_gateway.gateway import GatewayLimits
-from tailrace_gateway.rest.kafka.admin import Admin
+from tailrace_gateway.rest.kafka.admin import GatewayAdmin
 
 ASKED = [
     (m.MetadataRequest(topics=None), 12),
@@ -133,7 +133,7 @@ async def test_a_client_that_left_meanwhile_costs_nothing(fresh: World) -> None:
 
 
 async def test_rest_says_in_a_sentence_that_nothing_can_be_placed(fresh: World) -> None:
-    admin = Admin(fresh.gateway, lambda: ("127.0.0.1", fresh.listener.base_port))
+    admin = GatewayAdmin(fresh.gateway, lambda: ("127.0.0.1", fresh.listener.base_port))
     with pytest.raises(ApiError) as refused:
         await admin.ask_controller(m.CreateTopicsRequest(topics=[], timeout_ms=1))
     assert refused.value.code == ErrorCode.BROKER_NOT_AVAILABLE

@@ -16,7 +16,7 @@ from tailrace.wire.refuse import refuse
 from tailrace_gateway.forward.controller import READ_ONLY
 from tailrace_gateway.gateway import GatewayLimits
 from tailrace_gateway.relay.routes import ROUTES, Route
-from tailrace_gateway.rest.kafka.admin import Admin
+from tailrace_gateway.rest.kafka.admin import GatewayAdmin
 
 
 async def created(header: Any, frame: bytes, writer: asyncio.StreamWriter) -> None:
@@ -75,6 +75,6 @@ async def test_every_write_waits_for_the_image_and_no_read_does(world: World, ke
 )
 async def test_rest_reads_its_writes_too(world: World, message: Any, waits: bool) -> None:
     world.follower.answer = lambda asked: asked
-    admin = Admin(world.gateway, lambda: ("127.0.0.1", world.listener.base_port))
+    admin = GatewayAdmin(world.gateway, lambda: ("127.0.0.1", world.listener.base_port))
     await admin.ask_controller(message)
     assert world.follower.caught_up == waits

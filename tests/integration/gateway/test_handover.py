@@ -295,7 +295,7 @@ async def test_a_quota_that_comes_while_the_socket_is_on_its_way_holds(tmp_path:
     async with paired(tmp_path, quota_max_throttle_ms=str(LONGEST_MS)) as pair:
         client = await pair.world.client()
         client.send(produce(1, b"a"))
-        await turns_until(lambda: len(pair.adopted._coming) == 1)  # noqa: SLF001
+        await turns_until(lambda: pair.adopted.awaited_count == 1)
         pair.broker.follower.move(quotas=TEST_LIMITED)
         assert (await client.answer())[0] == 1
         assert await throttled_by(client) == LONGEST_MS

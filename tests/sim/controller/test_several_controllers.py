@@ -16,7 +16,7 @@ from tailrace.errors import ApiError
 from tailrace.metadata.image import MetadataImage
 from tailrace.metadata.records import ConfigRecord
 from tailrace_controller.controller import Controller
-from tailrace_controller.effects import Effects
+from tailrace_controller.controller_result import ControllerResult
 from tailrace_controller.election.acceptance import Seen
 from tailrace_controller.election.candidacy import Candidacy
 from tailrace_controller.election.lease import Candidate
@@ -90,7 +90,7 @@ class World:
         self.count += 1
         value = f"value-{self.count}"
         record = ConfigRecord(4, "", value, "x")
-        decide = node.controller.run(lambda image: Effects(value, (record,)))
+        decide = node.controller.run(lambda image: ControllerResult(value, (record,)))
         self.asked.append((value, asyncio.get_running_loop().create_task(decide)))
 
     def away(self, node: Node) -> None:

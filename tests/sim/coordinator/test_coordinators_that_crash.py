@@ -18,7 +18,7 @@ from tailrace.errors import ApiError, ErrorCode
 from tailrace.state import KeyValue
 from tailrace.wire.messages import HeartbeatRequest, JoinGroupRequest, SyncGroupRequest
 from tailrace_coordinator.groups.classic.join import Join
-from tailrace_coordinator.groups.offsets import Commit, Position
+from tailrace_coordinator.groups.offsets import CommitHeader, OffsetToCommit
 from tailrace_coordinator.shards.owned_shard import Decide, OwnedShard
 
 GROUP = "g"
@@ -85,8 +85,8 @@ class Consumer:
                 return
 
     async def _commit(self, generation: int, offset: int) -> None:
-        commit = Commit(GROUP, generation, self.member_id, self._instance, 9)
-        position = Position("t", self.number, offset)
+        commit = CommitHeader(GROUP, generation, self.member_id, self._instance, 9)
+        position = OffsetToCommit("t", self.number, offset)
         codes = await self._ask(lambda machine, now_ms, token: machine.commit(now_ms, token, commit, [position]))
         assert not any(codes)
         self.acknowledged = max(self.acknowledged, offset)

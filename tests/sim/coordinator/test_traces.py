@@ -8,7 +8,7 @@ import pytest
 from sim.coordinator.traces import Traced
 from tailrace_coordinator.groups.classic.leave import Leaver
 from tailrace_coordinator.groups.config import GroupConfig
-from tailrace_coordinator.groups.offsets import Position
+from tailrace_coordinator.groups.offsets import OffsetToCommit
 
 TESTDATA = Path(__file__).parents[1] / "testdata"
 
@@ -103,13 +103,13 @@ def offsets_are_committed_while_a_rebalance_is_prepared() -> Traced:
     driver, a, b, c = _stable_three()
     enter(driver, "d")
     driver.asks("b", "commit t-1 at 5 in generation 1")
-    driver.commit_as("g", b, 1, Position("t", 1, 5))
+    driver.commit_as("g", b, 1, OffsetToCommit("t", 1, 5))
     for name, member in (("a", a), ("b", b), ("c", c)):
         again(driver, name, member)
     driver.asks("b", "commit t-1 at 6 in generation 1")
-    driver.commit_as("g", b, 1, Position("t", 1, 6))
+    driver.commit_as("g", b, 1, OffsetToCommit("t", 1, 6))
     driver.asks("b", "commit t-1 at 6 in generation 2")
-    driver.commit_as("g", b, 2, Position("t", 1, 6))
+    driver.commit_as("g", b, 2, OffsetToCommit("t", 1, 6))
     return driver
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+import selectors
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
 from typing import Any
@@ -23,7 +24,7 @@ from tailrace.net.address import Address
 from tailrace.net.backoff import Backoff
 from tailrace.net.client import Disconnected
 from tailrace.records.record import Record, build
-from tailrace.state import Batch, KeyValue
+from tailrace.state import KeyValue, ShardBatch
 from tailrace_coordinator.groups.config import GroupConfig
 from tailrace_coordinator.shards.deadlines import Deadlines
 from tailrace_coordinator.shards.owned_shard import OwnedShard
@@ -105,7 +106,7 @@ class WorldLog:
         records: bytes = await self._call(lambda: self.world.partition.read(offset))
         return records
 
-    async def append(self, batch: Batch, base_offset: int, now_ms: int) -> int:
+    async def append(self, batch: ShardBatch, base_offset: int, now_ms: int) -> int:
         epoch = self.owned.shard_epoch
         appended: int = await self._call(lambda: self.world.partition.append(epoch, base_offset, batch.records))
         return appended
@@ -156,6 +157,19 @@ class Unheard:
         raise bug
 
 
+class AtRest(selectors.SelectSelector):
+    """Tells of each time at which a loop would wait, and has it wait for nothing."""
+
+    def __init__(self, on_rest: Callable[[], None]) -> None:
+        super().__init__()
+        self._on_rest = on_rest
+
+    def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
+        if timeout != 0:
+            self._on_rest()
+        return super().select(0)
+
+
 class World:
     """One partition, its coordinators, and the clients that tests put in."""
 
@@ -163,7 +177,7 @@ class World:
         self.random = random.Random(seed)
         self.faults = faults
         self.clock = WorldClock()
-        self.loop = asyncio.new_event_loop()
+        self.loop = asyncio.SelectorEventLoop(AtRest(lambda: self.loop.stop()))
         self.partition = partition
         self.config = GroupConfig(group_initial_rebalance_delay_ms=100, group_min_session_timeout_ms=1)
         self.shards: list[OwnedShard] = []  # the last one is the owner; those before may still believe they are
@@ -210,12 +224,8 @@ class World:
             check()
 
     def settle(self) -> None:
-        """Runs what can run now."""
-        while True:
-            self.loop.call_soon(self.loop.stop)
-            self.loop.run_forever()
-            if not self.loop._ready:  # type: ignore[attr-defined]  # the only way to know that all is at rest  # noqa: SLF001
-                return
+        """Runs what can run now: until the loop would wait for something."""
+        self.loop.run_forever()
 
     def close(self) -> None:
         for task in self.tasks:

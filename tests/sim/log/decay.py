@@ -58,7 +58,7 @@ def look(logs: LogDir, log: Log) -> Seen:
     (place,) = logs.open_logs()
     batches = dict(_consumed(log))
     return Seen(
-        logs.clean,
+        logs.last_shutdown.clean,
         logs.offsets.recovery_points.get(place, 0),
         (log.log_start_offset, log.log_end_offset, logs.high_watermarks.get(place, 0), log.cleaned_offset),
         batches,

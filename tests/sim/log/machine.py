@@ -23,7 +23,7 @@ from tailrace.log.filesystem.guard import Guard
 from tailrace.log.filesystem.memory import CHANGES, MemoryFilesystem
 from tailrace.log.filesystem.port import Filesystem
 from tailrace.log.flush import Flush
-from tailrace.log.log import Appended, Log
+from tailrace.log.log import Log, LogAppendResult
 from tailrace.records.batch import read_header, stamp
 
 TOPIC, TOPIC_ID, DIRECTORY = "topic", UUID(int=7), "/logs"
@@ -117,10 +117,12 @@ class Machine:
         self.threads = InThread()
         disk: Filesystem = Guard(self.filesystem) if self.guarded else self.filesystem
         self.logs = LogDir.open(disk, DIRECTORY, node_id=0, cluster_id="sim", now_ms=self.now_ms)
-        if self.logs.failed_before:
-            self.say(f"   {self.logs.reread_bytes} bytes are read again: {self.logs.failed_before}")
+        if self.logs.last_shutdown.failure:
+            self.say(
+                f"   {self.logs.last_shutdown.reread_bytes} bytes are read again: {self.logs.last_shutdown.failure}"
+            )
             self.filesystem.failed_syncs, self.unwritten = 0, False
-        if clean and not self.logs.clean:
+        if clean and not self.logs.last_shutdown.clean:
             raise Violation("a clean shutdown was not taken for one")
         self.logs.measure_tails(at_once_bytes=0)
         if PLACE in self.logs.tails:  # as a broker's threads do it
@@ -339,7 +341,7 @@ class Machine:
         entry = self.log.producers.entries.get(client.producer_id)
         return entry is not None and bool(entry.batches) and entry.producer_epoch == client.epoch
 
-    def take(self, buffer: bytearray, answer: Appended) -> None:
+    def take(self, buffer: bytearray, answer: LogAppendResult) -> None:
         """The batch was acknowledged."""
         self.acknowledged += 1
         header = read_header(buffer)
@@ -464,9 +466,9 @@ class Machine:
     def retain(self) -> None:
         """Retention, and the removal of what was due for it."""
         self.logs.high_watermarks[PLACE] = self.high_watermark
-        paths = self.logs.retain(self.now_ms)
+        paths = self.logs.retention.apply(self.now_ms)
         self.moved_start()
-        self.logs.remove(paths)
+        self.logs.retention.remove(paths)
 
     def delete_records(self) -> None:
         """Up to somewhere below the high watermark."""

@@ -24,7 +24,7 @@ from tailrace.log.segment import search, tail
 from tailrace.log.segment.index import INDEX_SUFFIX, TIME_INDEX_SUFFIX, OffsetIndex, TimeIndex
 from tailrace.log.segment.segment import Segment
 from tailrace.records.batch import BatchHeader
-from tailrace.records.entries import Entry
+from tailrace.records.entries import RecordEntry
 
 
 def _only_names_synced(self: Flush) -> None:
@@ -62,11 +62,11 @@ def _as_it_is(content: bytes, *_arguments: Any) -> bytes:
     return content
 
 
-def _written_after_all(self: append.Run) -> None:
+def _written_after_all(self: append.PendingAppend) -> None:
     _WRITE(self)
     if self.failed is not None:
         self.results = [
-            append.Appended(0, self._log.log_end_offset, self._log.log_end_offset, -1, None)
+            append.LogAppendResult(0, self._log.log_end_offset, self._log.log_end_offset, -1, None)
             if answer.error_code
             else answer
             for answer in self.results
@@ -78,7 +78,7 @@ def _by_batch(segment: Segment, position: int, header: BatchHeader) -> list[Any]
     return [(header.max_timestamp, offset) for _, offset in first]
 
 
-def _tombstones_go_at_once(self: Retention, header: BatchHeader) -> Callable[[Entry], bool]:
+def _tombstones_go_at_once(self: Retention, header: BatchHeader) -> Callable[[RecordEntry], bool]:
     stays = _STAYS(self, header)
     return lambda entry: stays(entry) and not entry.tombstone
 
@@ -109,9 +109,9 @@ def _applied_backwards(self: ProducerState, header: BatchHeader, marker: Marker 
     return _APPLY(self, header, marker) if header.producer_id not in self.entries else None
 
 
-_WRITE = append.Run.write
-_RECORDS = lookup._records  # noqa: SLF001
-_STAYS = Retention._stays  # noqa: SLF001
+_WRITE = append.PendingAppend.write
+_RECORDS = lookup.times_and_offsets
+_STAYS = Retention.stays
 _TRUNCATE = tail.truncate
 _APPLY = ProducerState.apply
 
@@ -126,13 +126,13 @@ MUTANTS = (
     broken("what is cut or closed is synced", Segment, "sync", _nothing, 137),
     broken("a cut lowers the recovery point on the disk", DirOffsets, "lower", _nothing, 410),
     broken("lost indexes are made anew", search, "load_indexes", _believed, 79),
-    broken("a failed write is refused", append.Run, "write", _written_after_all, 9),
+    broken("a failed write is refused", append.PendingAppend, "write", _written_after_all, 9),
     broken("a producer's sequence numbers are checked", state, "check", _any_is_next, 1),
     broken("producers are replayed to their last batch", ProducerState, "apply", _applied_backwards, 1),
     broken("a cut takes index entries back", OffsetIndex, "truncate", _nothing, 2),
     broken("a cut takes leader epochs back", LeaderEpochs, "truncate_from_end", _everywhere, 1),
     broken("a cut leaves nothing behind", tail, "truncate", _not_cut, 12),
-    broken("timestamps are looked up inside batches", lookup, "_records", _by_batch, 1),
+    broken("timestamps are looked up inside batches", lookup, "times_and_offsets", _by_batch, 1),
     broken("the log start never goes back", LocalLog, "advance_log_start_offset", _forgets_where, 3),
     Mutant(
         "an index is believed where it is true",
@@ -141,5 +141,5 @@ MUTANTS = (
     ),
     broken("a checkpoint has a copy", checkpoint_copies, "true_content", _as_it_is, 9),
     broken("leader epochs are the batches'", loader, "agree", _yes, 348),
-    broken("tombstones stay for delete.retention.ms", Retention, "_stays", _tombstones_go_at_once, 117),
+    broken("tombstones stay for delete.retention.ms", Retention, "stays", _tombstones_go_at_once, 117),
 )

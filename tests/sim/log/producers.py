@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from sim.log.model import Violation
 from tailrace.errors import ErrorCode
-from tailrace.log.log import Appended
+from tailrace.log.log import LogAppendResult
 from tailrace.log.producers.state import RETAINED_BATCHES, BatchMetadata, last_sequence
 from tailrace.records.batch import read_header
 from tailrace.records.compression import Codec
@@ -104,7 +104,7 @@ class Client:
             build([end], producer_id=self.producer_id, producer_epoch=self.epoch, transactional=True, control=True)
         )
 
-    def answered(self, sent: Sent, answer: Appended) -> bool:
+    def answered(self, sent: Sent, answer: LogAppendResult) -> bool:
         """Whether the batch was appended just now."""
         if answer.error_code == ErrorCode.NONE:
             if sent.first_offset >= 0 and answer.base_offset == sent.first_offset:

@@ -101,12 +101,14 @@ class Broker(Process):
         self.partitions = {}
         self.broker_epoch = -1
         self.draining = False
-        closed_epoch = self.logs.clean_shutdown_epoch if self.logs.clean else -1
-        goes_on = cached_image.goes_on(self.cached, self.broker_id, closed_epoch, self.logs.clean_shutdown_offset)
+        closed_epoch = self.logs.last_shutdown.broker_epoch if self.logs.last_shutdown.clean else -1
+        goes_on = cached_image.goes_on(
+            self.cached, self.broker_id, closed_epoch, self.logs.last_shutdown.metadata_offset
+        )
         self.node.leads_shared = self.node.leads_alone = goes_on
         self.leading, self.following = Leading(self), Following(self)
         self.image = MetadataImage()
-        self.say(f"starts ({'clean' if self.logs.clean else 'unclean'})")
+        self.say(f"starts ({'clean' if self.logs.last_shutdown.clean else 'unclean'})")
         self._apply(self.cached)
         self._register(closed_epoch)
         self._poll()
@@ -381,8 +383,8 @@ class Broker(Process):
                     self.logs.high_watermarks[TOPIC, index] = replica.high_watermark
             self.logs.checkpoint()
             if self.settings.deletes:
-                for doomed in self.logs.retain_in_steps(self.wall_ms()):
-                    self.logs.remove(doomed)
+                for doomed in self.logs.retention.steps(self.wall_ms()):
+                    self.logs.retention.remove(doomed)
         except OSError as failed:
             self.say(f"housekeeping failed: {failed}")
         self.after(self.settings.checkpoint_ms, self._checkpoint)

@@ -17,8 +17,8 @@ from tailrace.errors import ApiError, ErrorCode
 from tailrace.metadata.image import MetadataImage
 from tailrace.metadata.records import MetadataRecord
 from tailrace.metadata.replay import replay
+from tailrace_controller.controller_result import ControllerResult
 from tailrace_controller.decide import alter_partition, brokers
-from tailrace_controller.effects import Effects
 from tailrace_controller.sessions.liveness import Sessions
 
 BROKER = "broker"
@@ -180,7 +180,9 @@ class Controller(Process):
 
     # -- decisions ---------------------------------------------------------------------------------------------------
 
-    def decide(self, decide: Callable[[MetadataImage], Effects[Any]], reply: Reply, *, behind: bool = True) -> None:
+    def decide(
+        self, decide: Callable[[MetadataImage], ControllerResult[Any]], reply: Reply, *, behind: bool = True
+    ) -> None:
         """Takes a decision; the reply leaves when all that it saw is committed."""
         if not self.active:
             reply(Answer(self.epoch, error=ErrorCode.NOT_CONTROLLER))

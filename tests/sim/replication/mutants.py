@@ -107,7 +107,7 @@ def _whatever_it_says(image: Any, node_id: int, closed_epoch: int, _closed_offse
 
 
 _FETCHED: Callable[..., bool] = Partition.fetched
-_CHANGE_PARTITION: Callable[..., None] = replay._change_partition  # noqa: SLF001
+_CHANGE_PARTITION: Callable[..., None] = replay.change_partition
 _EXTENDED: Callable[..., ProducerEntry] = producer_state.extended
 
 _COUNTED = LeaderState.fetched
@@ -175,7 +175,7 @@ MUTANTS = (
     ),
     Mutant(
         "an election raises the leader epoch",
-        ((replay, "_RULES", {**replay._RULES, PartitionChangeRecord: _same_epoch}),),  # noqa: SLF001
+        ((replay, "RULES", {**replay.RULES, PartitionChangeRecord: _same_epoch}),),
         "network",
     ),
     Mutant(

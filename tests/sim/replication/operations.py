@@ -8,18 +8,18 @@ from sim.replication.checker import TOPIC
 from tailrace.config import Config
 from tailrace.metadata.image import MetadataImage
 from tailrace.wire.messages import AlterPartitionReassignmentsRequest, ElectLeadersRequest
+from tailrace_controller.controller_result import ControllerResult
 from tailrace_controller.decide import elect_leaders, reassignments
-from tailrace_controller.effects import Effects
 
 
-def elect(image: MetadataImage, index: int, config: Config) -> Effects[Any]:
+def elect(image: MetadataImage, index: int, config: Config) -> ControllerResult[Any]:
     """ElectLeaders: the preferred replica, if it may."""
     row = ElectLeadersRequest.TopicPartitions(topic=TOPIC, partitions=[index])
     request = ElectLeadersRequest(election_type=elect_leaders.PREFERRED, topic_partitions=[row], timeout_ms=0)
     return elect_leaders.elect(image, request, config)
 
 
-def reassign(image: MetadataImage, index: int, replicas: list[int] | None, config: Config) -> Effects[Any]:
+def reassign(image: MetadataImage, index: int, replicas: list[int] | None, config: Config) -> ControllerResult[Any]:
     """AlterPartitionReassignments; None cancels."""
     topic = AlterPartitionReassignmentsRequest.ReassignableTopic
     row = topic.ReassignablePartition(partition_index=index, replicas=replicas)

@@ -34,7 +34,7 @@ from tailrace.metadata.records import (
 )
 from tailrace.records.batch import split
 from tailrace.records.record import iterate
-from tailrace_controller.effects import Effects
+from tailrace_controller.controller_result import ControllerResult
 
 TOPIC_ID = UUID(int=7)
 FAULTS_MS = 6_000
@@ -117,7 +117,7 @@ class Cluster:
             FeatureLevelRecord("metadata.version", 25),
             FeatureLevelRecord("eligible.leader.replicas.version", 1),
         )
-        self.controllers[0].decide(lambda _image: Effects(None, first), lambda _answer: None)
+        self.controllers[0].decide(lambda _image: ControllerResult(None, first), lambda _answer: None)
         for broker in self.brokers:
             broker.start()
         self.world.after(LEASE_CHECK_MS, self._watch_lease)
@@ -136,7 +136,7 @@ class Cluster:
         records.append(ConfigRecord(2, TOPIC, "min.insync.replicas", str(self.min_isr)))
         if self.profile.unclean_elections:
             records.append(ConfigRecord(2, TOPIC, "unclean.leader.election.enable", "true"))
-        active.decide(lambda _image: Effects(None, tuple(records)), lambda _answer: None)
+        active.decide(lambda _image: ControllerResult(None, tuple(records)), lambda _answer: None)
         self.world.after(50, self._make_clients)
 
     def _make_clients(self) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from tailrace.coordination.transaction_records import Status, TransactionRecord, TransactionState
-from tailrace.state import Producer
+from tailrace.state import ProducerIdAndEpoch
 
 TopicPartition = tuple[str, int]
 OPEN = frozenset({Status.ONGOING, Status.PREPARE_COMMIT, Status.PREPARE_ABORT})
@@ -87,7 +87,7 @@ class Checker:
                     if self._open.get(((topic, index), before.producer_id)):
                         raise Violation(f"{before} is complete, and {topic}-{index} has no marker")
 
-    def on_records(self, place: TopicPartition, producer: Producer, attempt: Attempt) -> None:
+    def on_records(self, place: TopicPartition, producer: ProducerIdAndEpoch, attempt: Attempt) -> None:
         """Records or offsets of a transaction."""
         self._epoch(place, producer)
         if place in attempt.ended_in:
@@ -98,7 +98,7 @@ class Checker:
         if len(span) > 1:
             raise Violation(f"{[one.name for one in span]} of producer {producer} are one transaction in {place}")
 
-    def on_marker(self, place: TopicPartition, producer: Producer, committed: bool) -> None:
+    def on_marker(self, place: TopicPartition, producer: ProducerIdAndEpoch, committed: bool) -> None:
         """A marker; what the producer wrote before it is decided."""
         self._epoch(place, producer)
         for attempt in self._open.pop((place, producer.producer_id), ()):
@@ -108,7 +108,7 @@ class Checker:
             attempt.outcome = committed
             self._agree(attempt)
 
-    def _epoch(self, place: TopicPartition, producer: Producer) -> None:
+    def _epoch(self, place: TopicPartition, producer: ProducerIdAndEpoch) -> None:
         key = (place, producer.producer_id)
         if producer.producer_epoch < self._epochs.get(key, -1):
             raise Violation(f"{place} goes back from epoch {self._epochs[key]} to {producer}")

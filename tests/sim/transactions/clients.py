@@ -16,10 +16,10 @@ from sim.transactions.world import Process
 from tailrace.errors import ErrorCode
 from tailrace.kafka.topics import GROUP_METADATA_TOPIC
 from tailrace.net.client import Disconnected
-from tailrace.state import Producer
+from tailrace.state import ProducerIdAndEpoch
 from tailrace.wire import messages as m
 
-NEW = Producer(-1, -1)
+NEW = ProducerIdAndEpoch(-1, -1)
 _REQUEST_TIMEOUT_MS = 600
 _RETRIABLE = frozenset(
     {
@@ -261,7 +261,7 @@ class Instance(Process):
         self.cluster.checker.ended(attempt, commit)
         self.client.commits += commit
         if self.v2:
-            self.producer = Producer(answer.producer_id, answer.producer_epoch)
+            self.producer = ProducerIdAndEpoch(answer.producer_id, answer.producer_epoch)
             self.sequences.clear()
             self.unsure = False
         elif self.unsure:
@@ -269,7 +269,7 @@ class Instance(Process):
 
     # -- asking ------------------------------------------------------------------------------------------------------
 
-    async def _init(self, known: Producer) -> None:
+    async def _init(self, known: ProducerIdAndEpoch) -> None:
         request = m.InitProducerIdRequest(
             transactional_id=self.client.transactional_id,
             transaction_timeout_ms=self.client.timeout_ms,
@@ -280,7 +280,7 @@ class Instance(Process):
             answer = await self._ask_coordinator(request, 5, init=True)
         except Abortable as why:
             raise Fenced(str(why)) from why
-        self.producer = Producer(answer.producer_id, answer.producer_epoch)
+        self.producer = ProducerIdAndEpoch(answer.producer_id, answer.producer_epoch)
         self.sequences.clear()
         self.unsure = False
         self.say(f"is {self.producer}")

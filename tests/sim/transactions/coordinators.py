@@ -18,7 +18,7 @@ from tailrace.net.address import Address
 from tailrace.net.context import Context, Identity
 from tailrace.records.markers import COMMIT, MARKER_KEY
 from tailrace.records.record import Record, build
-from tailrace.state import Batch, KeyValue
+from tailrace.state import KeyValue, ShardBatch
 from tailrace.wire import messages as m
 from tailrace_coordinator.coordinator import Coordinator
 from tailrace_coordinator.handlers import HANDLERS
@@ -58,10 +58,10 @@ class ShardPartition:
             raise ApiError(ErrorCode.NOT_COORDINATOR)
         self.shard_epoch = shard_epoch
         offset = self.end_offset
-        self._write(Batch((_BARRIER,), None, is_control=True))
+        self._write(ShardBatch((_BARRIER,), None, is_control=True))
         return Barrier(offset, 0, 0)
 
-    def append(self, shard_epoch: int, base_offset: int, batch: Batch) -> int:
+    def append(self, shard_epoch: int, base_offset: int, batch: ShardBatch) -> int:
         if shard_epoch < self.shard_epoch or base_offset != self.end_offset:
             raise ApiError(ErrorCode.NOT_COORDINATOR)
         self.shard_epoch = shard_epoch
@@ -72,13 +72,13 @@ class ShardPartition:
     def preload(self, record: transaction_records.TransactionState) -> None:
         """What was there before this world."""
         self.checker.on_state(record)
-        self._write(Batch((transaction_records.encode(record),)))
+        self._write(ShardBatch((transaction_records.encode(record),)))
 
     def read(self, offset: int) -> bytes:
         first = next(n for n in range(len(self.starts) - 1, -1, -1) if self.starts[n] <= offset)
         return b"".join(self.batches[first : first + _READ])
 
-    def _write(self, batch: Batch) -> None:
+    def _write(self, batch: ShardBatch) -> None:
         records = [Record(timestamp=0, key=key, value=value) for key, value in batch.records]
         producer_id, epoch = batch.producer or (-1, -1)
         self.starts.append(self.end_offset)
@@ -96,7 +96,7 @@ class ShardPartition:
         )
         self.end_offset += len(records)
 
-    def _tell(self, batch: Batch) -> None:
+    def _tell(self, batch: ShardBatch) -> None:
         if self.topic == TRANSACTION_STATE_TOPIC:
             for key, value in batch.records:
                 record = transaction_records.decode(key, value)
@@ -129,7 +129,7 @@ class _ShardLog:
         records: bytes = await self._call(lambda: self.partition.read(offset))
         return records
 
-    async def append(self, batch: Batch, base_offset: int, now_ms: int) -> int:
+    async def append(self, batch: ShardBatch, base_offset: int, now_ms: int) -> int:
         appended: int = await self._call(lambda: self.partition.append(self.epoch, base_offset, batch))
         return appended
 

@@ -21,7 +21,7 @@ from tailrace.log.producers.verification import Verification
 from tailrace.net.client import Disconnected
 from tailrace.records.batch import CONTROL, TRANSACTIONAL, BatchHeader
 from tailrace.records.markers import ABORT, COMMIT
-from tailrace.state import Producer
+from tailrace.state import ProducerIdAndEpoch
 from tailrace.wire import messages as m
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ class Produce:
     """One batch; version: of the request."""
 
     transactional_id: str
-    producer: Producer
+    producer: ProducerIdAndEpoch
     place: TopicPartition
     sequence: int
     count: int
@@ -88,10 +88,10 @@ class Log:
         first = transactions.first_unstable_offset
         return self.end_offset if first == NEVER else first
 
-    def _header(self, producer: Producer, sequence: int, count: int, attributes: int) -> BatchHeader:
+    def _header(self, producer: ProducerIdAndEpoch, sequence: int, count: int, attributes: int) -> BatchHeader:
         return BatchHeader(self.end_offset, 0, 0, 2, 0, attributes, count - 1, 0, 0, *producer, sequence, count)
 
-    def is_ongoing(self, producer: Producer) -> bool:
+    def is_ongoing(self, producer: ProducerIdAndEpoch) -> bool:
         """Whether the producer has a transaction of that epoch open here."""
         return state.is_ongoing(self.producers.entries.get(producer.producer_id), producer.producer_epoch)
 
@@ -118,7 +118,7 @@ class Log:
             self.checker.on_records(self.place, produce.producer, produce.attempt)
             self._write(Entry(header, None, produce.attempt))
 
-    def mark(self, producer: Producer, marker: Marker, transaction_version: int) -> None:
+    def mark(self, producer: ProducerIdAndEpoch, marker: Marker, transaction_version: int) -> None:
         """Ends the producer's transaction. Raises ApiError for what an older coordinator or transaction sends."""
         header = self._header(producer, -1, 1, TRANSACTIONAL | CONTROL)
         entry = self.producers.entries.get(producer.producer_id)
@@ -246,7 +246,7 @@ class Broker(Process):
 
     def _mark_one(self, asked: Any, place: TopicPartition) -> ErrorCode:
         marker = Marker(COMMIT if asked.transaction_result else ABORT, asked.coordinator_epoch)
-        producer = Producer(asked.producer_id, asked.producer_epoch)
+        producer = ProducerIdAndEpoch(asked.producer_id, asked.producer_epoch)
         try:
             self._led(place).mark(producer, marker, asked.transaction_version)
         except ApiError as refused:

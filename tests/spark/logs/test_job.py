@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 from support.log_lines import BEGAN, Line, lines
 from support.spark_cluster import SparkCluster
 from tailrace_spark import dead_letter
-from tailrace_spark.job import Run
+from tailrace_spark.job import JobRun
 from tailrace_spark.logs import job, query
 from tailrace_spark.logs.files import LocalFiles
 from tailrace_spark.logs.search import Ask, search
@@ -48,7 +48,7 @@ class Jobs:
             max_offsets_per_trigger=most,
             compact_every=compact_every,
         )
-        job.run(Run(self.spark, options, self.said.append))
+        job.run(JobRun(self.spark, options, self.said.append))
 
     def stored(self) -> Counter[tuple[int, int]]:
         paths = [file.path for segment in self.table.state().segments.values() for file in segment.data]

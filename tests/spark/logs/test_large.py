@@ -18,7 +18,7 @@ from pyspark.sql import functions as F
 from support.spark_cluster import SparkCluster
 from support.spark_settings import JVM
 from tailrace_spark import dead_letter
-from tailrace_spark.job import Run
+from tailrace_spark.job import JobRun
 from tailrace_spark.logs import job
 
 BYTES = int(os.environ.get("TAILRACE_LOG_BYTES", "16000000"))
@@ -79,7 +79,7 @@ def test_a_selective_search_reads_a_small_part_with_a_small_driver(
         max_offsets_per_trigger=2_000_000,
     )
     said: list[str] = []
-    job.run(Run(spark, options, said.append))
+    job.run(JobRun(spark, options, said.append))
     print("\n".join(said))
     command = [sys.executable, "-m", "tailrace_spark", "logs", "search", "timeout AND error", "--limit", "5"]
     command += ["--output", options.output, "--jars", str(jars), "--conf", f"spark.driver.memory={DRIVER}"]

@@ -13,12 +13,12 @@ from support.log_frames import parsed_lines
 from support.log_lines import Line, lines
 from tailrace_spark.logs import store
 from tailrace_spark.logs.compact import compact, cut, plan
-from tailrace_spark.logs.files import Files, Found, HadoopFiles, LocalFiles
+from tailrace_spark.logs.files import Found, HadoopFiles, LocalFiles, TableFiles
 from tailrace_spark.logs.manifest import (
     Commit,
     DataFile,
-    Segment,
     State,
+    TableSegment,
     read_commit,
     read_state,
     write_commit,
@@ -56,9 +56,9 @@ class Mortal(LocalFiles):
         super().delete(path)
 
 
-def segment(name: str, rows: int = 1, size: int = 10, source: str = "web") -> Segment:
+def segment(name: str, rows: int = 1, size: int = 10, source: str = "web") -> TableSegment:
     data = DataFile(f"data/{name}", rows, size, 0, 1)
-    return Segment(name, source, "2026-11-21-16", (data,), ((f"index/{name}", size),), 1, 2)
+    return TableSegment(name, source, "2026-11-21-16", (data,), ((f"index/{name}", size),), 1, 2)
 
 
 def offsets(spark: SparkSession, table: Table) -> Counter[int]:
@@ -111,7 +111,7 @@ def test_what_is_worth_compacting() -> None:
 
 @pytest.mark.parametrize("kind", ["local", "hadoop"])
 def test_files_by_either_way(spark: SparkSession, tmp_path: Path, kind: str) -> None:
-    files: Files = LocalFiles(tmp_path) if kind == "local" else HadoopFiles(spark, f"file://{tmp_path}")
+    files: TableFiles = LocalFiles(tmp_path) if kind == "local" else HadoopFiles(spark, f"file://{tmp_path}")
     assert files.list("commits") == []
     assert files.create("commits/1", b"one") and not files.create("commits/1", b"two")
     assert files.read("commits/1") == b"one"

@@ -1,5 +1,6 @@
 """kafka-python 3 behind the common face."""
 
+import importlib
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -12,6 +13,7 @@ from kafka.coordinator.assignors.cooperative_sticky import CooperativeStickyAssi
 from kafka.coordinator.assignors.range import RangePartitionAssignor
 from kafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor
 from kafka.coordinator.assignors.sticky.sticky_assignor import StickyPartitionAssignor
+from kafka.coordinator.consumer import ConsumerCoordinator
 from kafka.errors import KafkaError
 from kafka.structs import OffsetAndMetadata
 
@@ -38,29 +40,40 @@ def refusals() -> Iterator[None]:
 # assignment is not taken, heartbeats stay off and the next poll joins anew, until the group forgets the member (its
 # log says "timeout in ensure_active_group"). So a join is given time of its own, whatever is left of the poll.
 POLL_MS, JOIN_MS = 500, 20_000
+CONSUMERS: Any = importlib.import_module("kafka.consumer.group")
 
 
-def join_whole(consumer: KafkaConsumer) -> None:
+class WholeJoins(ConsumerCoordinator):
     """Lets a join outlast the poll it began in."""
-    coordinator: Any = consumer._coordinator  # noqa: SLF001
-    join = coordinator.ensure_active_group
-    coordinator.ensure_active_group = lambda timeout_ms=None: join(timeout_ms=JOIN_MS)
+
+    def ensure_active_group(self, timeout_ms: int | None = None) -> Any:
+        return super().ensure_active_group(timeout_ms=JOIN_MS)  # type: ignore[no-untyped-call]
+
+
+@contextmanager
+def whole_joins() -> Iterator[None]:
+    """Consumers that are made here have them: they make their own coordinator."""
+    CONSUMERS.ConsumerCoordinator = WholeJoins
+    try:
+        yield
+    finally:
+        CONSUMERS.ConsumerCoordinator = ConsumerCoordinator
 
 
 class KafkaPythonMember(Member):
     """A KafkaConsumer on its own thread."""
 
     def __init__(self, bootstrap: str, group: str, topic: str, assignor: str, instance_id: str | None) -> None:
-        self.consumer = KafkaConsumer(
-            bootstrap_servers=bootstrap,
-            group_id=group,
-            group_instance_id=instance_id,
-            auto_offset_reset="earliest",
-            session_timeout_ms=SESSION_TIMEOUT_MS,
-            heartbeat_interval_ms=HEARTBEAT_MS,
-            partition_assignment_strategy=[ASSIGNORS[assignor]],
-        )
-        join_whole(self.consumer)
+        with whole_joins():
+            self.consumer = KafkaConsumer(
+                bootstrap_servers=bootstrap,
+                group_id=group,
+                group_instance_id=instance_id,
+                auto_offset_reset="earliest",
+                session_timeout_ms=SESSION_TIMEOUT_MS,
+                heartbeat_interval_ms=HEARTBEAT_MS,
+                partition_assignment_strategy=[ASSIGNORS[assignor]],
+            )
         self.consumer.partitions_for_topic(topic)  # or it joins without knowing the topic, and joins again at once
         self.consumer.subscribe([topic])
         super().__init__()

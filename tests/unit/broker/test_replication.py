@@ -491,7 +491,7 @@ async def test_a_follower_that_waits_for_its_disk_to_cut_holds_up_nobody(
     async with cutting(tmp_path, monkeypatch) as (cluster, disk):
         first, second, _ = cluster.nodes
         assert (await first.fetch(0, 0)).error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
-        assert not first.replicas._followed  # nor is its leader asked meanwhile  # noqa: SLF001
+        assert not first.replicas.followed_count  # nor is its leader asked meanwhile
         assert (await second.produce(0, batch(b"b"), acks=1)).base_offset == 1
         disk.go.set()
         await until(lambda: 0 in cluster.partition.isr)
@@ -567,7 +567,7 @@ async def test_a_cut_that_fails_though_the_disk_is_sound_is_tried_again_after_a_
         assert partition.recovering
         assert cuts == []  # the first was under way; no other was begun
         disk.fail = None
-        broker.recoveries._tell([("t", 0)])  # noqa: SLF001
+        broker.recoveries.on_recovered("t", 0)  # as after the rest
         await until(lambda: 0 in cluster.partition.isr)
         assert log(cluster, 0).read(0, 1000).read() == log(cluster, 1).read(0, 1000).read()
 
@@ -579,5 +579,5 @@ async def test_a_broker_that_stops_while_it_cuts_starts_with_what_is_left(
         asyncio.get_running_loop().call_soon(disk.go.set)
     opened = LogDir.open(RealFilesystem(), str(tmp_path / "0" / "broker-0"), node_id=0, cluster_id="c", now_ms=0)
     found = opened.log("t", 0)
-    assert opened.clean and found is not None
+    assert opened.last_shutdown.clean and found is not None
     assert found.log_end_offset == 1

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tailrace.cli import options, plan
-from tailrace.cli.data_dir import DataDir, Refused
+from tailrace.cli.data_dir import DataDir, UpRefused
 from tailrace.cli.plan import Instance
 from tailrace.cli.restarts import Restarts
 from tailrace.cli.screen import Outlet, Screen
@@ -234,7 +234,7 @@ def test_a_log_directory_of_kafka_is_no_data_directory_and_stays_as_it_is(tmp_pa
     kafka = tmp_path / "kafka"
     kafka.mkdir()
     (kafka / "meta.properties").write_text("version=1\ncluster.id=c\nnode.id=0\n")
-    with pytest.raises(Refused, match="is a log directory of Apache Kafka, or of one broker"):
+    with pytest.raises(UpRefused, match="is a log directory of Apache Kafka, or of one broker"):
         DataDir(kafka, tmp_path / "sockets")
     assert [path.name for path in kafka.iterdir()] == ["meta.properties"]
     (kafka / "run").mkdir()  # whose log.dirs was set to it

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tailrace.cli.data_dir import Refused
+from tailrace.cli.data_dir import UpRefused
 from tailrace.cli.ports import Reservation
 
 OF_NO_MACHINE = "192.0.2.1"  # RFC 5737
@@ -37,10 +37,10 @@ def test_a_machine_without_ipv6_listens_with_ipv4_alone(hosts: tuple[str, str]) 
 
 @pytest.mark.usefixtures("without_ipv6")
 def test_but_not_at_no_address_at_all() -> None:
-    with pytest.raises(Refused, match=":: is no address of this machine"):
+    with pytest.raises(UpRefused, match=":: is no address of this machine"):
         Reservation(["::"], 0, 1)
 
 
 def test_an_address_that_somebody_chose_must_be_there() -> None:
-    with pytest.raises(Refused, match=OF_NO_MACHINE):
+    with pytest.raises(UpRefused, match=OF_NO_MACHINE):
         Reservation(["127.0.0.1", OF_NO_MACHINE], 0, 1)

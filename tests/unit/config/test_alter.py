@@ -5,14 +5,14 @@ import pytest
 from tailrace.config import TOPIC_DEFINITIONS, Config, describe
 from tailrace.config.alter import (
     DEFINITIONS_OF,
-    Change,
+    AlterConfigOp,
     Operation,
     apply,
     validate_broker,
     validate_client_metrics,
     validate_group,
 )
-from tailrace.config.definition import Scope
+from tailrace.config.definition import ConfigScope
 from tailrace.config.topic import validate
 from tailrace.errors import ApiError, ErrorCode
 from tailrace.kafka.resources import ConfigSource
@@ -23,7 +23,7 @@ THROTTLED = "leader.replication.throttled.replicas"
 
 
 def alter(current: dict[str, str], *changes: tuple[str, int, str | None]) -> dict[str, str]:
-    return apply(current, [Change(*change) for change in changes], TOPIC_DEFINITIONS)
+    return apply(current, [AlterConfigOp(*change) for change in changes], TOPIC_DEFINITIONS)
 
 
 @pytest.mark.parametrize(
@@ -245,7 +245,7 @@ DEFAULT = {"log.retention.ms": "3333333", "message.max.bytes": "800000", "log.cl
 OWN = {"message.max.bytes": "700000", "leader.replication.throttled.rate": "9", "wat.is.this": "2"}
 
 
-def summary(entry: describe.Entry) -> tuple[str | None, int, list[tuple[str, str | None, int]]]:
+def summary(entry: describe.ConfigEntry) -> tuple[str | None, int, list[tuple[str, str | None, int]]]:
     return entry.value, int(entry.source), [(s.name, s.value, int(s.source)) for s in entry.synonyms]
 
 
@@ -326,5 +326,5 @@ def test_a_groups_own_config_comes_before_the_brokers() -> None:
 
 
 def test_apply_finds_the_table_for_every_kind_of_resource() -> None:
-    change = [Change("log.cleanup.policy", APPEND, "compact")]
-    assert apply({}, change, DEFINITIONS_OF[Scope.BROKER]) == {"log.cleanup.policy": "delete,compact"}
+    change = [AlterConfigOp("log.cleanup.policy", APPEND, "compact")]
+    assert apply({}, change, DEFINITIONS_OF[ConfigScope.BROKER]) == {"log.cleanup.policy": "delete,compact"}

@@ -8,9 +8,9 @@ import pytest
 
 from tailrace.config import DEFINITIONS, TOPIC_DEFINITIONS, describe
 from tailrace.config.config import Config
-from tailrace.config.definition import Scope
+from tailrace.config.definition import ConfigScope
 from tailrace.config.definitions import lines
-from tailrace.config.describe import Entry
+from tailrace.config.describe import ConfigEntry
 from tailrace.config.validators import validator
 
 TESTDATA = Path(__file__).parent / "testdata" / "kafka-4.3.1-configs.tsv"
@@ -28,7 +28,7 @@ def recorded(resource: str) -> dict[str, list[str]]:
     return {row[1]: row[2:] for row in rows if row[0] == resource}
 
 
-def as_recorded(entry: Entry) -> list[str]:
+def as_recorded(entry: ConfigEntry) -> list[str]:
     return [
         str(entry.type),
         "null" if entry.value is None else entry.value,
@@ -47,7 +47,7 @@ def test_every_broker_config_of_kafka_is_described_with_kafkas_type_and_default(
     assert {name: described.get(name) for name in kafkas if name not in NO_DEFAULT_IN_KAFKA} == {
         name: row for name, row in kafkas.items() if name not in NO_DEFAULT_IN_KAFKA
     }
-    ours = {name for name, definition in DEFINITIONS.items() if definition.scope is Scope.OURS}
+    ours = {name for name, definition in DEFINITIONS.items() if definition.scope is ConfigScope.OURS}
     assert described.keys() - kafkas.keys() == ours
 
 

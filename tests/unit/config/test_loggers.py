@@ -2,7 +2,7 @@
 
 import pytest
 
-from tailrace.config.alter import Change, Operation
+from tailrace.config.alter import AlterConfigOp, Operation
 from tailrace.config.loggers import LEVELS, altered, described
 from tailrace.errors import ApiError
 from tailrace.kafka.resources import ConfigSource
@@ -22,11 +22,11 @@ def test_loggers_are_described_by_name_with_the_source_of_their_own() -> None:
 
 @pytest.mark.parametrize("level", LEVELS)
 def test_every_level_of_kafka_may_be_set(level: str) -> None:
-    assert altered(KNOWN, [Change("root", SET, level)]) == {"root": level}
+    assert altered(KNOWN, [AlterConfigOp("root", SET, level)]) == {"root": level}
 
 
 def test_a_deleted_level_is_the_parents() -> None:
-    changes = [Change("root", SET, "ERROR"), Change("tailrace.broker", DELETE, None)]
+    changes = [AlterConfigOp("root", SET, "ERROR"), AlterConfigOp("tailrace.broker", DELETE, None)]
     assert altered(KNOWN, changes) == {"root": "ERROR", "tailrace.broker": None}
 
 
@@ -49,5 +49,5 @@ def test_a_deleted_level_is_the_parents() -> None:
 )
 def test_what_kafka_refuses_is_refused(changes: list[tuple[str, int, str | None]], code: str, message: str) -> None:
     with pytest.raises(ApiError, match=message.replace("(", r"\(")) as refused:
-        altered(KNOWN, [Change(*change) for change in changes])
+        altered(KNOWN, [AlterConfigOp(*change) for change in changes])
     assert refused.value.code.name == code

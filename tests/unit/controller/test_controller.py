@@ -18,7 +18,7 @@ from tailrace.metadata.image import MetadataImage
 from tailrace.metadata.records import ConfigRecord, MetadataRecord
 from tailrace.net.metadata.batches import decode_snapshot, replay
 from tailrace_controller.controller import Controller
-from tailrace_controller.effects import Effects
+from tailrace_controller.controller_result import ControllerResult
 from tailrace_controller.election.candidacy import Candidacy
 from tailrace_controller.election.lease import Candidate
 from tailrace_controller.metadata_log import bootstrap
@@ -50,13 +50,13 @@ async def running(database: MemoryDatabase | None = None) -> AsyncIterator[tuple
         serving.cancel()
 
 
-def setting(value: str, count: int = 1) -> Callable[[MetadataImage], Effects[str]]:
+def setting(value: str, count: int = 1) -> Callable[[MetadataImage], ControllerResult[str]]:
     records: tuple[MetadataRecord, ...] = tuple(ConfigRecord(4, "", f"k{n}", value) for n in range(count))
-    return lambda image: Effects(f"set {value}", records)
+    return lambda image: ControllerResult(f"set {value}", records)
 
 
-def reading(image: MetadataImage) -> Effects[str | None]:
-    return Effects(image.config(4, "").get("k0"))
+def reading(image: MetadataImage) -> ControllerResult[str | None]:
+    return ControllerResult(image.config(4, "").get("k0"))
 
 
 async def turns(count: int = 5) -> None:
@@ -203,7 +203,7 @@ async def test_a_long_poll_ends_with_news_or_with_its_time() -> None:
 
 async def test_more_than_the_database_can_take_is_refused_before_it_is_decided() -> None:
     async with running() as (controller, database):
-        controller.pending_records_max = 10
+        controller.deferred.records_max = 10
         database.open.clear()
         first = asyncio.create_task(controller.run(setting("1")))
         await turns()

@@ -20,7 +20,7 @@ from tailrace.metadata.image import MetadataImage
 from tailrace.metadata.records import ConfigRecord
 from tailrace.wire.messages import BrokerHeartbeatRequest, ServiceHeartbeatRequest
 from tailrace_controller.controller import Controller
-from tailrace_controller.effects import Effects
+from tailrace_controller.controller_result import ControllerResult
 from tailrace_controller.election.acceptance import Seen
 from tailrace_controller.election.candidacy import Candidacy
 from tailrace_controller.election.lease import NOBODY, STAND_BACK_LEASES, Candidate, Lease
@@ -74,7 +74,7 @@ async def members(
 
 
 def setting(value: str) -> Any:
-    return lambda image: Effects(value, (ConfigRecord(4, "", "k", value),))
+    return lambda image: ControllerResult(value, (ConfigRecord(4, "", "k", value),))
 
 
 def value_of(image: MetadataImage) -> str | None:

@@ -8,6 +8,7 @@ from prometheus_client import CollectorRegistry
 from support.metadata import after, cluster, replicated, topic_id
 from tailrace.metadata import records as r
 from tailrace.metadata.image import MetadataImage
+from tailrace_controller.deferred_queue import DeferredQueue
 from tailrace_controller.election_counts import ElectionCounts
 from tailrace_controller.metrics import ControllerMetrics
 from tailrace_controller.role import ControllerRole
@@ -33,7 +34,7 @@ def scraped(image: MetadataImage, counts: ElectionCounts) -> dict[str, float]:
         committed=image,
         active=True,
         epoch=7,
-        pending_records=0,
+        deferred=DeferredQueue(),
         appends=3,
         resignations=1,
         counts=counts,

@@ -14,8 +14,8 @@ from tailrace.kafka.topics import GROUP_METADATA_TOPIC
 from tailrace.metadata import records as r
 from tailrace.metadata.image import MetadataImage
 from tailrace_controller.controller import Controller
+from tailrace_controller.controller_result import ControllerResult
 from tailrace_controller.decide import internal_topics, preferred_leaders
-from tailrace_controller.effects import Effects
 from tailrace_controller.periodic import LOOK_EVERY_MS, PeriodicTasks
 
 CONFIG = Config.load("controller", overrides={"leader.imbalance.check.interval.seconds": "10"})
@@ -31,7 +31,7 @@ def test_leaders_go_back_to_first_replicas_that_are_in_sync() -> None:
     effects = preferred_leaders.restore(AWAY, CONFIG)
     image = after(AWAY, *effects.records)
     assert ([image.leader(name, 0) for name in "abc"], effects.reply) == ([0, 1, 0], False)
-    assert preferred_leaders.restore(image, CONFIG) == Effects(False, ())
+    assert preferred_leaders.restore(image, CONFIG) == ControllerResult(False, ())
 
 
 def test_not_all_leaders_move_at_once() -> None:
@@ -102,7 +102,7 @@ class Fake:
         self.decisions += 1
         if self.refusing:
             raise ApiError(ErrorCode.NOT_CONTROLLER)
-        effects: Effects[Any] = decide(self.image)
+        effects: ControllerResult[Any] = decide(self.image)
         if effects.records:
             self.image = after(self.image, *effects.records)
         return effects.reply

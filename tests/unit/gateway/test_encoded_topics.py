@@ -23,8 +23,8 @@ class Counting:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.names: list[str] = []
-        self._real = metadata._described  # noqa: SLF001
-        monkeypatch.setattr(metadata, "_described", self._described)
+        self._real = metadata.describe_topic
+        monkeypatch.setattr(metadata, "describe_topic", self._described)
 
     def _described(self, reach: Any, topic: TopicImage, version: int) -> Any:
         self.names.append(topic.name)

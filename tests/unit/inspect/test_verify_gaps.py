@@ -29,7 +29,7 @@ def followers_copy(path: Path) -> Path:
     compaction.run()
     log.finish_compaction(compaction)
     logs.high_watermarks["topic", 0] = log.log_end_offset
-    logs.remove(log.removable_files(NOW + COMPACTED.file_delete_delay_ms))
+    logs.retention.remove(log.removable_files(NOW + COMPACTED.file_delete_delay_ms))
     logs.close(broker_epoch=5)
     for name in (checkpoints.CLEANER_OFFSET, checkpoints.CLEANER_OFFSET + COPY_SUFFIX):
         (path / name).unlink(missing_ok=True)

@@ -11,6 +11,7 @@ from pathlib import Path
 from threading import Thread, get_ident
 from typing import Any
 from uuid import UUID
+from weakref import ref
 
 import pytest
 
@@ -65,7 +66,7 @@ def test_a_start_opens_as_many_files_for_many_partitions_as_for_few(clean: bool)
         before = filesystem.opens
         again = open_dir(filesystem)
         opens.append(filesystem.opens - before)
-        assert (again.clean, len(again.partitions())) == (clean, partitions)
+        assert (again.last_shutdown.clean, len(again.partitions())) == (clean, partitions)
     assert opens[0] == opens[1]
 
 
@@ -81,7 +82,7 @@ def test_a_stop_syncs_the_directory_of_each_partition_once_and_that_above_as_oft
         filesystem.crash(random.Random(7))
         again = open_dir(filesystem)
         found = [again.log("t", partition) for partition in range(partitions)]
-        assert again.clean and [log and log.log_end_offset for log in found] == [1] * partitions
+        assert again.last_shutdown.clean and [log and log.log_end_offset for log in found] == [1] * partitions
         assert [again.topic_id("t", partition) for partition in range(partitions)] == [TOPIC_ID] * partitions
     assert above[0] == above[1]
 
@@ -94,7 +95,7 @@ def test_a_stop_is_no_clean_one_where_the_directory_above_could_not_be_synced() 
         logs.close()
     assert [log.recovery_point for log in logs.open_logs().values()] == [0] * 3
     filesystem.crash(random.Random(7))
-    assert not open_dir(filesystem).clean
+    assert not open_dir(filesystem).last_shutdown.clean
 
 
 def test_more_logs_than_files_may_be_open_are_written_and_read() -> None:
@@ -138,12 +139,12 @@ def test_a_slice_outlives_that_its_segment_let_the_file_go_and_was_deleted() -> 
 def test_deleted_logs_give_their_files_back_at_once() -> None:
     filesystem = MemoryFilesystem(OpenFiles(limit=100))
     logs = filled(filesystem, 3)
-    kept = filesystem.open_files
+    opened = [ref(segment) for log in logs.open_logs().values() for segment in log.segments]
     gc.disable()  # a full disk cannot wait for a collection, which an idle broker has no reason for
     try:
         for partition in range(3):
             logs.delete("t", partition, NOW)
-        assert all(holder() is None for holder in kept._holders)  # noqa: SLF001
+        assert len(opened) == 3 and all(segment() is None for segment in opened)
     finally:
         gc.enable()
 
@@ -155,7 +156,7 @@ def test_a_flush_of_what_was_let_go_reaches_the_disk() -> None:
     for partition in range(3):
         assert filesystem.content(f"/logs/t-{partition}/{0:020d}.log")
     again = open_dir(filesystem)
-    assert again.clean and all(values_of(again.log("t", p)) == [b"%d" % p] for p in range(3))  # type: ignore[arg-type]
+    assert again.last_shutdown.clean and all(values_of(again.log("t", p)) == [b"%d" % p] for p in range(3))  # type: ignore[arg-type]
 
 
 def full(limit: int) -> tuple[MemoryFilesystem, OpenFiles]:
@@ -324,7 +325,7 @@ def test_retention_in_steps_does_what_retention_does() -> None:
             append(log, b"v" * 600)
             logs.high_watermarks["t", partition] = 2
         later = NOW + 10_000
-        steps = list(logs.retain_in_steps(later)) if in_steps else [logs.retain(later)]
+        steps = list(logs.retention.steps(later)) if in_steps else [logs.retention.apply(later)]
         found.append(sorted(path for paths in steps for path in paths))
         assert len(steps) == (1 + 3 if in_steps else 1)
     assert found[0] == found[1] and len(found[0]) >= 120

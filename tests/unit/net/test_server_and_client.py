@@ -307,8 +307,10 @@ async def test_a_client_that_keeps_sending_while_a_request_is_handled_is_held_ba
         reader, writer = await asyncio.open_unix_connection(address.host)
         frames = 4_000
         writer.write(b"".join(heartbeat_frame("g" * 800, i) for i in range(frames)))  # some 3 MB
-        await until(lambda: any(connection._held for connection in server.connections))  # noqa: SLF001
+        await until(lambda: any(connection.received_bytes for connection in server.connections))
         (connection,) = server.connections
+        await until_same(lambda: connection.received_bytes)
+        assert writer.transport.get_write_buffer_size() > 0, "the rest waits at the client"
         assert connection.buffer_bytes <= 524_288
         role.hold.set()
         for i in range(frames):
@@ -397,6 +399,14 @@ async def until(holds: Callable[[], bool]) -> None:
         turn = loop.create_future()
         loop.call_soon(turn.set_result, None)
         await turn
+
+
+async def until_same(value: Callable[[], int]) -> None:
+    """Lets the loop run until a value has not changed in many of its turns."""
+    last, same = value(), 0
+    while same < 200:
+        await asyncio.sleep(0)
+        last, same = (last, same + 1) if value() == last else (value(), 0)
 
 
 async def test_a_late_answer_is_dropped_and_the_next_one_fits(tmp_path: Path) -> None:

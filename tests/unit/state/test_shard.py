@@ -2,7 +2,7 @@
 
 import pytest
 
-from tailrace.state import Batch, Effects, Overloaded, Shard, Timer
+from tailrace.state import Effects, Overloaded, Shard, ShardBatch, Timer
 
 
 class Sum:
@@ -19,7 +19,7 @@ def shard(max_batch_bytes: int = 1000, **bounds: int) -> Shard[int]:
     return Shard(Sum(), lambda record: (b"k", str(record).encode()), max_batch_bytes=max_batch_bytes, **bounds)
 
 
-def appended(batch: Batch | None) -> list[int]:
+def appended(batch: ShardBatch | None) -> list[int]:
     return [int(value or b"") for _, value in (() if batch is None else batch.records)]
 
 

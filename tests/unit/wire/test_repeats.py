@@ -13,7 +13,7 @@ from tailrace.wire.header import parse_request_header
 from tailrace.wire.library import struct_of
 from tailrace.wire.malformed import Malformed
 from tailrace.wire.messages import DescribeConfigsRequest, DescribeGroupsRequest, ListOffsetsRequest, OffsetFetchRequest
-from tailrace.wire.repeats import RULES, Kept, Once, lists_of
+from tailrace.wire.repeats import RULES, KeptRows, Once, lists_of
 from tailrace.wire.strict import MOST_REQUEST_ROWS, check
 
 MANY = 300
@@ -24,7 +24,7 @@ def test_every_list_of_every_api_has_a_rule() -> None:
     """A new API fails here until somebody has said what becomes of what it names twice."""
     for key, api in INTERNAL_APIS.items():
         assert set(lists_of(struct_of(api.request))) == set(RULES[ApiKey(key)]), ApiKey(key).name
-    assert all(rule.why for rules in RULES.values() for rule in rules.values() if isinstance(rule, Kept))
+    assert all(rule.why for rules in RULES.values() for rule in rules.values() if isinstance(rule, KeptRows))
 
 
 def over_the_wire(request: Any, version: int) -> Any:

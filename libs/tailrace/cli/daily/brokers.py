@@ -15,7 +15,7 @@ import typer
 
 from tailrace.cli.daily.connection import Bootstrap, Json, table
 from tailrace.cli.daily.moving import follow
-from tailrace.cli.daily.nodes import Broker, Nodes, nodes
+from tailrace.cli.daily.nodes import Nodes, RegisteredBroker, nodes
 from tailrace.cli.daily.reassignments import Rate, as_text, move
 from tailrace.cli.daily.refusals import RefusedError
 from tailrace.metadata.moves import Partition, Plan, drained
@@ -329,7 +329,7 @@ def _plan(cluster: Nodes, leaving: Set[int], broker_id: int, shrink: bool) -> tu
     return replicas, drained(replicas, racks, broker_id, shrink=shrink)
 
 
-def _known(brokers: list[Broker], broker_id: int) -> Broker:
+def _known(brokers: list[RegisteredBroker], broker_id: int) -> RegisteredBroker:
     for broker in brokers:
         if broker.broker_id == broker_id:
             return broker

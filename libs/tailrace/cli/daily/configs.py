@@ -104,16 +104,16 @@ def unset(
 def _alter(kind: str, name: str, values: Mapping[str, str | None], bootstrap: str | None) -> None:
     """Sets keys, or with None unsets them."""
     resource_type, resource_name = _resource(kind, name)
-    resource = m.IncrementalAlterConfigsRequest.AlterConfigsResource
-    row = resource(
-        resource_type=resource_type,
-        resource_name=resource_name,
-        configs=[
-            resource.AlterableConfig(name=key, config_operation=_DELETE if value is None else _SET, value=value)
-            for key, value in values.items()
-        ],
-    )
     with nodes(bootstrap) as cluster, _named(kind):
+        resource = m.IncrementalAlterConfigsRequest.AlterConfigsResource
+        row = resource(
+            resource_type=resource_type,
+            resource_name=resource_name,
+            configs=[
+                resource.AlterableConfig(name=key, config_operation=_DELETE if value is None else _SET, value=value)
+                for key, value in values.items()
+            ],
+        )
         at = _node(cluster, kind, resource_name)
         _check_keys(cluster, kind, resource_name, values, at)
         cluster.ask(m.IncrementalAlterConfigsRequest(resources=[row], validate_only=False), 1, at)

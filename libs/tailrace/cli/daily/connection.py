@@ -10,8 +10,7 @@ from typing import Annotated
 
 import typer
 
-from tailrace.cli.options import default_data_dir
-from tailrace.runtime.run_files import RunFile
+from tailrace.runtime.run_files import RunFile, default_data_dir
 
 
 def given(name: str | None) -> str | None:

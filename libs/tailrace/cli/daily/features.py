@@ -60,13 +60,12 @@ def downgrade(
 
 def _update(levels: list[str], kind: int, dry_run: bool, bootstrap: str | None) -> None:
     asked = {name: _level(name, text) for name, text in pairs(levels).items()}
-    update = m.UpdateFeaturesRequest.FeatureUpdateKey
-    updates: list[Any] = [
-        update(feature=name, max_version_level=level, upgrade_type=kind) for name, level in asked.items()
-    ]
-    request = m.UpdateFeaturesRequest(timeout_ms=30_000, feature_updates=updates, validate_only=dry_run)
     with nodes(bootstrap) as cluster:
-        cluster.ask(request, 1)
+        update = m.UpdateFeaturesRequest.FeatureUpdateKey
+        updates: list[Any] = [
+            update(feature=name, max_version_level=level, upgrade_type=kind) for name, level in asked.items()
+        ]
+        cluster.ask(m.UpdateFeaturesRequest(timeout_ms=30_000, feature_updates=updates, validate_only=dry_run), 1)
     for name, level in asked.items():
         typer.echo(f"{name} {'could be' if dry_run else 'is'} at level {level}")
 

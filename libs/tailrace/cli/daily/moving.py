@@ -17,7 +17,7 @@ _SHORTLY_MS = 50
 _LOOKS_MAX = 40
 
 
-class Progress(NamedTuple):
+class MoveProgress(NamedTuple):
     """How far a set of moves is."""
 
     partitions: int
@@ -35,10 +35,10 @@ class Progress(NamedTuple):
 class Show(Protocol):
     """Takes the news."""
 
-    def __call__(self, now: Progress) -> None: ...
+    def __call__(self, now: MoveProgress) -> None: ...
 
 
-def look(cluster: Nodes, partitions: set[Partition]) -> Progress:
+def look(cluster: Nodes, partitions: set[Partition]) -> MoveProgress:
     """How far these partitions are now. The largest replica's size counts as the whole."""
     moving = {key: row for key, row in cluster.reassignments().items() if key in partitions}
     sizes = cluster.sizes(moving) if moving else {}
@@ -47,7 +47,7 @@ def look(cluster: Nodes, partitions: set[Partition]) -> Progress:
         here = {node: size.size_bytes for (node, of), size in sizes.items() if of == key}
         part = copied(max(here.values(), default=0), [here.get(node, 0) for node in row.adding_replicas])
         done, total = done + part.copied_bytes, total + part.total_bytes
-    return Progress(len(partitions), len(moving), done, total)
+    return MoveProgress(len(partitions), len(moving), done, total)
 
 
 def follow(cluster: Nodes, plan: Mapping[Partition, Replicas], tick: Callable[[], None] = lambda: None) -> None:
@@ -83,7 +83,7 @@ def shown() -> Iterator[Show]:
     with Bars(*columns, console=Console(stderr=True)) as bars:
         task = bars.add_task("", total=None)
 
-        def show(now: Progress) -> None:
+        def show(now: MoveProgress) -> None:
             share = now.copied_bytes / now.total_bytes * now.moving if now.total_bytes else 0.0
             done = now.partitions - now.moving + share
             bars.update(task, total=now.partitions, completed=done, description=now.text)
@@ -95,7 +95,7 @@ class _Lines:
     def __init__(self) -> None:
         self._last = ""
 
-    def __call__(self, now: Progress) -> None:
+    def __call__(self, now: MoveProgress) -> None:
         if now.text != self._last:
             self._last = now.text
             typer.echo(now.text, err=True)

@@ -14,6 +14,7 @@ import typer
 
 from tailrace.cli.daily.connection import address, runs_here, tls
 from tailrace.cli.daily.refusals import RefusedError, lines, sentence
+from tailrace.cli.preload import kafka_without_clients
 from tailrace.errors import ErrorCode
 from tailrace.kafka.resources import ConfigResource
 from tailrace.log.directory.disk_pressure import Level, judge, marks
@@ -51,7 +52,7 @@ NOT_YET: Final = frozenset(
 _AGAIN_MS, _TIMES_MAX = 100, 100
 
 
-class Broker(NamedTuple):
+class RegisteredBroker(NamedTuple):
     """A registered broker; a fenced one is registered and away."""
 
     broker_id: int
@@ -68,7 +69,7 @@ class Size(NamedTuple):
     offset_lag: int
 
 
-class LogDir(NamedTuple):
+class BrokerLogDir(NamedTuple):
     """A broker's log directory; sizes and level are None where it is offline."""
 
     broker_id: int
@@ -164,10 +165,10 @@ class Nodes:
         """Lets the cluster work for a while before the next question."""
         self._runner.run(SystemClock().sleep(time_ms))
 
-    def brokers(self) -> list[Broker]:
+    def brokers(self) -> list[RegisteredBroker]:
         """All registered brokers by id, fenced ones too (KIP-1073)."""
         answer = self.ask(m.DescribeClusterRequest(include_fenced_brokers=True, endpoint_type=1), 2)
-        rows = [Broker(row.broker_id, row.host, row.port, row.rack, row.is_fenced) for row in answer.brokers]
+        rows = [RegisteredBroker(row.broker_id, row.host, row.port, row.rack, row.is_fenced) for row in answer.brokers]
         return sorted(rows)
 
     def ask_each(self, message: m.ApiMessage, version: int) -> Iterator[tuple[int, Address, Any]]:
@@ -286,7 +287,7 @@ class Nodes:
         """Forgets a broker that is away for good (UnregisterBroker)."""
         self.ask(m.UnregisterBrokerRequest(broker_id=broker_id))
 
-    def log_dirs(self) -> list[LogDir]:
+    def log_dirs(self) -> list[BrokerLogDir]:
         """Every live broker's log directories."""
         found = []
         for broker in self.brokers():
@@ -298,7 +299,7 @@ class Nodes:
             for row in answer.results:
                 parts = [part for topic in row.topics for part in topic.partitions]
                 found.append(
-                    LogDir(
+                    BrokerLogDir(
                         broker.broker_id,
                         row.log_dir,
                         row.error_code,
@@ -312,7 +313,7 @@ class Nodes:
                 )
         return found
 
-    def _pressure_marks(self, broker: Broker) -> tuple[int, int]:
+    def _pressure_marks(self, broker: RegisteredBroker) -> tuple[int, int]:
         """Its log.dir.pressure.slow.bytes and .refuse.bytes; 0, never, where it does not say."""
         asked = m.DescribeConfigsRequest.DescribeConfigsResource(
             resource_type=ConfigResource.BROKER, resource_name=str(broker.broker_id), configuration_keys=list(_MARKS)
@@ -321,7 +322,7 @@ class Nodes:
         said = {row.name: int(row.value) for result in answer.results for row in result.configs if row.value}
         return said.get(_MARKS[0], 0), said.get(_MARKS[1], 0)
 
-    def move_to_log_dir(self, broker: Broker, path: str, partitions: Iterable[Partition]) -> None:
+    def move_to_log_dir(self, broker: RegisteredBroker, path: str, partitions: Iterable[Partition]) -> None:
         """Begins to move a broker's replicas to one of its log directories."""
         row = m.AlterReplicaLogDirsRequest.AlterReplicaLogDir
         topics = [
@@ -383,7 +384,8 @@ def nodes(bootstrap: str | None) -> Iterator[Nodes]:
     except ValueError as wrong:
         raise typer.BadParameter(str(wrong)) from None
     try:
-        yield opened
+        with kafka_without_clients():  # messages are built at their first use
+            yield opened
     except (NoRoom, RefusedError) as refused:
         typer.echo(str(refused), err=True)
         raise typer.Exit(1) from None

@@ -14,8 +14,8 @@ from tailrace.cli.daily.connection import Bootstrap, Json, given, pairs, table
 from tailrace.cli.daily.nodes import Nodes, nodes
 from tailrace.cli.daily.refusals import RefusedError
 from tailrace.cli.daily.status import asked, running_admin
-from tailrace.cli.options import default_data_dir
 from tailrace.quota.entity import CLIENT_ID, IP, USER
+from tailrace.runtime.run_files import default_data_dir
 from tailrace.wire import messages as m
 
 app = typer.Typer(

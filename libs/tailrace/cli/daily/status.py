@@ -15,8 +15,7 @@ from typing import Annotated, Any
 import typer
 
 from tailrace.cli.daily.connection import Json, table
-from tailrace.cli.options import default_data_dir
-from tailrace.runtime.run_files import RunFile
+from tailrace.runtime.run_files import RunFile, default_data_dir
 
 NOT_RUNNING = 3
 ANSWER_SECONDS = 10

@@ -12,8 +12,7 @@ from tailrace.cli.daily.refusals import RefusedError
 from tailrace.cli.demo.failure import COPIES, prepared
 from tailrace.cli.demo.job import GROUP, TOPIC, JobFailed, create_topic, run_job
 from tailrace.cli.demo.lines import take
-from tailrace.cli.options import default_data_dir
-from tailrace.runtime.run_files import RunFile
+from tailrace.runtime.run_files import RunFile, default_data_dir
 from tailrace.testing import Cluster, ClusterDied
 
 CONNECT = """

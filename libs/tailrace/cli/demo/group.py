@@ -15,7 +15,7 @@ from tailrace.cli.demo.tally import Tally
 MEMBERS = 3
 
 
-class Group:
+class DemoGroup:
     """Starts the members; waits are on one condition that every report notifies."""
 
     def __init__(self, bootstrap: str, topic: str, group: str, run: str) -> None:

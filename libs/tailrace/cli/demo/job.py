@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from tailrace.cli.demo.failure import Failure
-from tailrace.cli.demo.group import MEMBERS, Group
+from tailrace.cli.demo.group import MEMBERS, DemoGroup
 from tailrace.cli.demo.tally import Tally
 from tailrace.runtime.clock import SystemClock
 
@@ -30,7 +30,7 @@ class JobFailed(Exception):
 def run_job(bootstrap: str, lines: Sequence[bytes], failure: Failure | None = None) -> str:
     """Returns the report. Raises JobFailed where counts or checksums differ. The failure strikes in the middle."""
     run = f"{os.getpid()}-{SystemClock().wall_ms()}"
-    with Group(bootstrap, TOPIC, GROUP, run) as group:
+    with DemoGroup(bootstrap, TOPIC, GROUP, run) as group:
         if not group.wait_for(lambda: all(group.assigned), _JOIN_SECONDS, lambda: None):
             raise JobFailed(f"the group of {MEMBERS} did not form within {_JOIN_SECONDS:g} s")
         clock = SystemClock()

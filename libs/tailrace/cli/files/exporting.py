@@ -10,9 +10,9 @@ from typing import Annotated
 
 import typer
 
-from tailrace.cli.data_dir import Refused
+from tailrace.cli.data_dir import UpRefused
 from tailrace.cli.files import importing, kafka_dirs, moved, staging
-from tailrace.cli.files.importing import Broker, counted
+from tailrace.cli.files.importing import ImportedBroker, counted
 from tailrace.cli.files.kafka_dirs import KafkaDirectory
 from tailrace.cli.files.takeover import How
 from tailrace.inspect import files, kafka_metadata, kafka_snapshot
@@ -53,13 +53,13 @@ def _directories(data: Path, log_dirs: list[Path]) -> list[Path]:
 
 
 def run(data: Path, directories: list[Path], target: Path, how: How, *, unclean: bool) -> Iterator[str]:
-    """Exports into target, which appears when all is there; yields sentences about it. Refused, OSError."""
+    """Exports into target, which appears when all is there; yields sentences about it. UpRefused, OSError."""
     if how is How.MOVE and moved.is_decided(directories, target):
         moved.give_up(directories, target)
         yield f"All of it had been moved to {target} already; nothing is left to remove."
         return
     if directories == [data] and not moved.read(data) and not (data / META_PROPERTIES).exists():
-        raise Refused(f"{data} is no data directory of Tailrace: no broker has its log directory there.")
+        raise UpRefused(f"{data} is no data directory of Tailrace: no broker has its log directory there.")
     staging.refuse_existing(target)
     staging.refuse_inside(target, directories)
     found = [kafka_dirs.read(path, unclean=unclean) for path in directories]
@@ -134,7 +134,7 @@ def _make(unmade: Iterable[TopicPartition], image: MetadataImage, working: Path)
             staging.write(folder, PARTITION_METADATA, format_partition_metadata(topic.topic_id))
 
 
-def _own(folder: Path, broker: Broker) -> Path:
+def _own(folder: Path, broker: ImportedBroker) -> Path:
     return folder / f"node-{broker.old_id}"
 
 

@@ -15,12 +15,12 @@ from uuid import UUID
 import typer
 
 from tailrace.cli.command import INTERRUPTED
-from tailrace.cli.data_dir import Refused
+from tailrace.cli.data_dir import UpRefused
 from tailrace.cli.files import kafka_dirs, known_configs, moved, staging
 from tailrace.cli.files.kafka_dirs import KafkaDirectory
 from tailrace.cli.files.takeover import How, Step, steps, take
 from tailrace.cli.files.verify import progress
-from tailrace.cli.options import default_data_dir, unfit_data_dir
+from tailrace.cli.options import unfit_data_dir
 from tailrace.cli.roles import find_role
 from tailrace.inspect import files
 from tailrace.inspect.stopped import first_open_transaction
@@ -33,6 +33,7 @@ from tailrace.metadata import moving
 from tailrace.metadata.image import MetadataImage
 from tailrace.net.metadata.batches import encode_snapshot
 from tailrace.runtime.clock import SystemClock
+from tailrace.runtime.run_files import default_data_dir
 
 _TIERED = "remote.storage.enable"
 _SNAPSHOT_FILE = "import.snapshot"
@@ -61,7 +62,7 @@ def told(done: str, target: Path) -> Iterator[None]:
     """Turns what goes wrong into a sentence and status 1, Ctrl-C into one and status 130."""
     try:
         yield
-    except Refused as refusal:
+    except UpRefused as refusal:
         typer.echo(str(refusal), err=True)
         raise typer.Exit(1) from None
     except OSError as error:
@@ -76,7 +77,7 @@ def told(done: str, target: Path) -> Iterator[None]:
         raise typer.Exit(INTERRUPTED) from None
 
 
-class Broker(NamedTuple):
+class ImportedBroker(NamedTuple):
     """One broker of the new cluster, and the directories that were its own."""
 
     new_id: int
@@ -108,7 +109,7 @@ class Broker(NamedTuple):
 
 
 def run(paths: Sequence[Path], target: Path, how: How, *, unclean: bool) -> Iterator[str]:
-    """Imports into target, which appears when all is there; yields sentences about it. Refused, OSError."""
+    """Imports into target, which appears when all is there; yields sentences about it. UpRefused, OSError."""
     kafka_dirs.refuse_repeated(paths)
     if how is How.MOVE and moved.is_decided(paths, target):
         moved.give_up(paths, target)
@@ -118,13 +119,13 @@ def run(paths: Sequence[Path], target: Path, how: How, *, unclean: bool) -> Iter
     staging.refuse_inside(target, paths)
     found = [kafka_dirs.read(path, unclean=unclean) for path in paths]
     if len({directory.cluster_id for directory in found}) != 1:
-        raise Refused("The directories are of several clusters: " + ", ".join(sorted({d.cluster_id for d in found})))
+        raise UpRefused("The directories are of several clusters: " + ", ".join(sorted({d.cluster_id for d in found})))
     replayed = kafka_dirs.metadata(found)
     image = replace(replayed.image, cluster_id=found[0].cluster_id)
     left_out = list(known_configs.unknown_configs(image))
     tiered = [name for (_, name), values in image.configs.items() if values.get(_TIERED) == "true"]
     if tiered:
-        raise Refused(f"{tiered[0]} is in tiered storage ({_TIERED}): bring it back to local disks first.")
+        raise UpRefused(f"{tiered[0]} is in tiered storage ({_TIERED}): bring it back to local disks first.")
     image = known_configs.without_configs(image, left_out)
     brokers = brokers_of(found, image, replayed.broker_epochs)
     ids = {broker.old_id: broker.new_id for broker in brokers}
@@ -155,8 +156,8 @@ def brokers_of(
     image: MetadataImage,
     epochs: Mapping[int, int],
     unmade: Collection[TopicPartition] = (),
-) -> list[Broker]:
-    """The brokers, numbered from 0 in the order of their ids; Refused where a replica's or a partition's is missing.
+) -> list[ImportedBroker]:
+    """The brokers, numbered from 0 in the order of their ids; UpRefused where a replica's or a partition's is missing.
 
     unmade are those that have no directory because nobody has used them yet.
     """
@@ -166,28 +167,28 @@ def brokers_of(
         if directory.node_id in wanted:
             by_node.setdefault(directory.node_id, []).append(directory)
     if missing := sorted(wanted - by_node.keys()):
-        raise Refused(f"Broker {missing[0]} holds replicas too: name its log directories.")
+        raise UpRefused(f"Broker {missing[0]} holds replicas too: name its log directories.")
     if not by_node:
-        raise Refused("There is nothing to import: the cluster has no topics.")
+        raise UpRefused("There is nothing to import: the cluster has no topics.")
     for name, topic in image.topics.items():
         for index, partition in enumerate(topic.partitions):
             if (name, index) in unmade:
                 continue
             held = {node: _held(by_node[node], image, (name, index)) for node in partition.replicas}
             _refuse_lost_or_twice(f"{name}-{index}", held, {*partition.isr, *partition.eligible_leader_replicas})
-    return [Broker(new, old, by_node[old], epochs.get(old, -1)) for new, old in enumerate(sorted(by_node))]
+    return [ImportedBroker(new, old, by_node[old], epochs.get(old, -1)) for new, old in enumerate(sorted(by_node))]
 
 
 def _refuse_lost_or_twice(what: str, held: Mapping[int, list[Path]], in_sync: Collection[int]) -> None:
     """By node where its replica is; one in sync that is nowhere would lead with an empty log, and others follow it."""
     if not any(held.values()):
-        raise Refused(f"{what} is in none of the directories: name every entry of log.dirs.")
+        raise UpRefused(f"{what} is in none of the directories: name every entry of log.dirs.")
     for paths in held.values():
         if len(paths) > 1:
-            raise Refused(f"{paths[0]} and {paths[1]} hold the same replica, so one is a copy: leave it out.")
+            raise UpRefused(f"{paths[0]} and {paths[1]} hold the same replica, so one is a copy: leave it out.")
     lost = [node for node, paths in held.items() if not paths and node in in_sync]
     if lost and not all(_was_never_written(path) for paths in held.values() for path in paths):
-        raise Refused(
+        raise UpRefused(
             f"Broker {lost[0]}'s replica of {what} is in none of the directories: name every entry of its log.dirs."
         )
 
@@ -214,11 +215,11 @@ def _of(directory: KafkaDirectory, image: MetadataImage, place: TopicPartition) 
     return path if topic_id == topic.topic_id else None
 
 
-def _own(folder: Path, broker: Broker) -> Path:
+def _own(folder: Path, broker: ImportedBroker) -> Path:
     return folder / f"broker-{broker.new_id}"
 
 
-def plan(broker: Broker, image: MetadataImage, own: Path, how: How) -> Iterator[Step]:
+def plan(broker: ImportedBroker, image: MetadataImage, own: Path, how: How) -> Iterator[Step]:
     """What must be taken for one broker into its own directory; makes the directories of its partitions."""
     for directory in broker.directories:
         for place in directory.partitions:
@@ -242,7 +243,7 @@ def carry_out(taken: list[Step]) -> int:
 
 
 def write_own_files(
-    broker: Broker, image: MetadataImage, own: Path, unmade: Collection[TopicPartition] = frozenset()
+    broker: ImportedBroker, image: MetadataImage, own: Path, unmade: Collection[TopicPartition] = frozenset()
 ) -> None:
     """What is about the directory itself: its identity, and the checkpoints of what it holds now."""
     own.mkdir(parents=True, exist_ok=True)
@@ -275,16 +276,16 @@ def _begin(image: MetadataImage, working: Path) -> None:
 
 
 def controller(command: str, options: list[str], otherwise: str) -> None:
-    """Runs an offline command of the controller; Refused, with what it says."""
+    """Runs an offline command of the controller; UpRefused, with what it says."""
     said = StringIO()
     with redirect_stderr(said):
         status = find_role("controller")().commands[command](options)
     if status:
         why = said.getvalue().strip().removeprefix("tailrace: ").rstrip(".")
-        raise Refused(f"{otherwise}: {why}. Run the same command again when that is mended.")
+        raise UpRefused(f"{otherwise}: {why}. Run the same command again when that is mended.")
 
 
-def open_transactions(brokers: list[Broker], target: Path) -> list[tuple[TopicPartition, int]]:
+def open_transactions(brokers: list[ImportedBroker], target: Path) -> list[tuple[TopicPartition, int]]:
     """The partitions with open transactions, each with the first one's offset."""
     found: dict[TopicPartition, int] = {}
     for broker in brokers:
@@ -309,7 +310,9 @@ def counted(count: int, what: str) -> str:
     return f"{count} {what}{'s' * (count != 1)}"
 
 
-def _told(image: MetadataImage, brokers: list[Broker], taken: list[Step], linked: int, target: Path) -> Iterator[str]:
+def _told(
+    image: MetadataImage, brokers: list[ImportedBroker], taken: list[Step], linked: int, target: Path
+) -> Iterator[str]:
     partitions = sum(len(topic.partitions) for topic in image.topics.values())
     size = sum(step.size_bytes for step in taken)
     yield (
@@ -325,7 +328,7 @@ def _told(image: MetadataImage, brokers: list[Broker], taken: list[Step], linked
     yield f"Start it with: tailrace up --data {target}{number}"
 
 
-def _told_missing(image: MetadataImage, brokers: list[Broker]) -> Iterator[str]:
+def _told_missing(image: MetadataImage, brokers: list[ImportedBroker]) -> Iterator[str]:
     """Replicas out of sync that are nowhere: their disk had failed, or it was not named."""
     for broker in brokers:
         missing = [
@@ -341,7 +344,7 @@ def _told_missing(image: MetadataImage, brokers: list[Broker]) -> Iterator[str]:
             )
 
 
-def told_older(image: MetadataImage, brokers: list[Broker]) -> Iterator[str]:
+def told_older(image: MetadataImage, brokers: list[ImportedBroker]) -> Iterator[str]:
     """Brokers that come with directories of an earlier life: they are out of sync, as in Kafka."""
     older = {broker.new_id for broker in brokers if broker.is_older}
     alone = [

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from uuid import UUID
 
-from tailrace.cli.data_dir import Refused
+from tailrace.cli.data_dir import UpRefused
 from tailrace.cli.files import moved
 from tailrace.inspect import files, kafka_metadata
 from tailrace.kafka.ids import TopicPartition, format_uuid, parse_uuid
@@ -45,37 +45,39 @@ class KafkaDirectory:
 
 
 def refuse_repeated(paths: Sequence[Path]) -> None:
-    """Refused where a directory is named twice, also by another way to it."""
+    """UpRefused where a directory is named twice, also by another way to it."""
     named: dict[Path, Path] = {}
     for path in paths:
         other = named.setdefault(path.resolve(), path)
         if other is not path:
             same = "twice" if other == path else f"twice, as {other} and as {path}"
-            raise Refused(f"{path.resolve()} is named {same}: name each directory once.")
+            raise UpRefused(f"{path.resolve()} is named {same}: name each directory once.")
 
 
 def _identity(path: Path) -> tuple[str, int, UUID]:
-    """Cluster, node and directory as meta.properties says; Refused where it is no stopped Kafka's."""
+    """Cluster, node and directory as meta.properties says; UpRefused where it is no stopped Kafka's."""
     name = path / checkpoints.META_PROPERTIES
     try:
         properties = checkpoints.parse_properties(name.read_bytes())
         version = properties.get("version")
         if version != _DIRECTORY_VERSION or "cluster.id" not in properties or "node.id" not in properties:
-            raise Refused(
+            raise UpRefused(
                 f"{path} has meta.properties version {version}; only KRaft clusters (version 1) can be imported."
             )
         directory_id = parse_uuid(properties.get("directory.id", format_uuid(UUID(int=0))))
         return properties["cluster.id"], int(properties["node.id"]), directory_id
     except (FileNotFoundError, NotADirectoryError):
         if mark := moved.read(path):
-            raise Refused(f"What was in {path} was moved to {mark.target}: use that.") from None
-        raise Refused(f"{path} is no log directory of Apache Kafka: it has no {checkpoints.META_PROPERTIES}.") from None
+            raise UpRefused(f"What was in {path} was moved to {mark.target}: use that.") from None
+        raise UpRefused(
+            f"{path} is no log directory of Apache Kafka: it has no {checkpoints.META_PROPERTIES}."
+        ) from None
     except ValueError as error:
-        raise Refused(f"{name} cannot be read: {error}.") from None
+        raise UpRefused(f"{name} cannot be read: {error}.") from None
 
 
 def read(path: Path, *, unclean: bool) -> KafkaDirectory:
-    """Reads one directory's own files; Refused where it is no stopped Kafka's (or crashed). OSError."""
+    """Reads one directory's own files; UpRefused where it is no stopped Kafka's (or crashed). OSError."""
     cluster_id, node_id, directory_id = _identity(path)
     epoch = None
     with suppress(FileNotFoundError):
@@ -86,7 +88,7 @@ def read(path: Path, *, unclean: bool) -> KafkaDirectory:
         if place is not None and place[0] != CLUSTER_METADATA_TOPIC:
             found.partitions[place] = directory
     if found.partitions and epoch is None and not unclean:
-        raise Refused(
+        raise UpRefused(
             f"{path} was not shut down cleanly: start that Kafka once more and stop it, or import what a recovery "
             "finds with --unclean."
         )
@@ -98,7 +100,7 @@ def read(path: Path, *, unclean: bool) -> KafkaDirectory:
         except FileNotFoundError:
             continue
         except ValueError as error:
-            raise Refused(f"{path / name} cannot be read: {error}.") from None
+            raise UpRefused(f"{path / name} cannot be read: {error}.") from None
     for place, directory in found.partitions.items():
         _refuse_old_batches(directory, place)
     return found
@@ -109,7 +111,7 @@ def _refuse_old_batches(directory: Path, place: TopicPartition) -> None:
         with log.open("rb") as file:
             start = file.read(HEADER_SIZE)
         if len(start) == HEADER_SIZE and read_header(start).magic != MAGIC:
-            raise Refused(
+            raise UpRefused(
                 f"{log} holds records of magic {read_header(start).magic}, from before Kafka 0.11; "
                 f"copy {place[0]} to a new topic in that Kafka and delete it, then import."
             )
@@ -117,7 +119,7 @@ def _refuse_old_batches(directory: Path, place: TopicPartition) -> None:
 
 @contextmanager
 def held(paths: Iterable[Path]) -> Iterator[None]:
-    """Holds the directories' locks, so that no Kafka starts on them meanwhile; Refused where one runs."""
+    """Holds the directories' locks, so that no Kafka starts on them meanwhile; UpRefused where one runs."""
     with ExitStack() as stack:
         for path in paths:
             with suppress(FileNotFoundError, NotADirectoryError):
@@ -126,7 +128,7 @@ def held(paths: Iterable[Path]) -> Iterator[None]:
                     fcntl.lockf(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
                     fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
                 except OSError:
-                    raise Refused(f"A broker runs on {path}: stop it first.") from None
+                    raise UpRefused(f"A broker runs on {path}: stop it first.") from None
         yield
 
 
@@ -139,13 +141,13 @@ def metadata(directories: Iterable[KafkaDirectory]) -> Replayed:
         try:
             found = kafka_metadata.replay(directory.path)
         except MalformedRecord as unknown:
-            raise Refused(f"{directory.path} has metadata that this Tailrace does not know: {unknown}.") from None
+            raise UpRefused(f"{directory.path} has metadata that this Tailrace does not know: {unknown}.") from None
         except (ValueError, AssertionError, KeyError) as error:
-            raise Refused(f"The metadata in {directory.path} cannot be read: {error}.") from None
+            raise UpRefused(f"The metadata in {directory.path} cannot be read: {error}.") from None
         if best is None or (found.image.epoch, found.image.offset) > (best.image.epoch, best.image.offset):
             best = found
     if best is None:
-        raise Refused(
+        raise UpRefused(
             "None of the directories has the cluster's metadata (__cluster_metadata-0): name its directory, too."
         )
     return best

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import NamedTuple
 from uuid import uuid4
 
-from tailrace.cli.data_dir import Refused
+from tailrace.cli.data_dir import UpRefused
 from tailrace.cli.files import staging
 from tailrace.log.directory.checkpoints import META_PROPERTIES, MOVED_TO
 
@@ -78,7 +78,7 @@ def is_decided(sources: Sequence[Path], target: Path) -> bool:
 
 
 def give_up(sources: Sequence[Path], target: Path) -> None:
-    """Removes what was moved from the marked sources, as far as it is still there. Refused."""
+    """Removes what was moved from the marked sources, as far as it is still there. UpRefused."""
     try:
         staging.sync(target.parent)
         for source in sources:
@@ -90,7 +90,7 @@ def give_up(sources: Sequence[Path], target: Path) -> None:
                 with suppress(FileNotFoundError):
                     shutil.rmtree(source / name)
     except OSError as error:
-        raise Refused(
+        raise UpRefused(
             f"All of it is in {target}, but not gone from where it was: {error.filename}: {error.strerror}. "
             "Run the same command again to remove the rest."
         ) from None

@@ -9,30 +9,30 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from tailrace.cli.data_dir import Refused
+from tailrace.cli.data_dir import UpRefused
 from tailrace.log.filesystem.real import RealFilesystem
 from tailrace.private_files import FOLDER_MODE
 
 
 def refuse_existing(target: Path) -> None:
-    """Refused where the place is taken."""
+    """UpRefused where the place is taken."""
     if target.exists():
-        raise Refused(
+        raise UpRefused(
             f"{target} exists already: use it if this command made it, for then it is whole, or name a directory that "
             "does not exist."
         )
 
 
 def refuse_inside(target: Path, sources: Iterable[Path]) -> None:
-    """Refused where the place lies in a source: that would not be as it was, and a broker takes no strange folder."""
+    """UpRefused where the place lies in a source: that would not be as it was, and a broker takes no strange folder."""
     for source in sources:
         if target.resolve().is_relative_to(source.resolve()):
-            raise Refused(f"{target} lies in {source}, which is to stay as it is: name a place outside of it.")
+            raise UpRefused(f"{target} lies in {source}, which is to stay as it is: name a place outside of it.")
 
 
 @contextmanager
 def staged(target: Path, doing: str) -> Iterator[Path]:
-    """The directory to fill; it becomes target at the end, or nothing is left of it. Refused, OSError."""
+    """The directory to fill; it becomes target at the end, or nothing is left of it. UpRefused, OSError."""
     working = target.with_name(f".{target.name}.{doing}")
     working.mkdir(FOLDER_MODE, parents=True, exist_ok=True)
     with _held(working, target):
@@ -47,7 +47,7 @@ def staged(target: Path, doing: str) -> Iterator[Path]:
     try:
         sync(target.parent)
     except OSError as error:
-        raise Refused(
+        raise UpRefused(
             f"{target} is whole, but may be gone after a power failure: {target.parent}: {error.strerror}. "
             "Remove it and run the same command again when that is mended."
         ) from None
@@ -64,7 +64,7 @@ def _held(working: Path, target: Path) -> Iterator[None]:
             raise BlockingIOError
         yield
     except BlockingIOError:
-        raise Refused(f"The same is going on already, in {working}: let it end.") from None
+        raise UpRefused(f"The same is going on already, in {working}: let it end.") from None
     finally:
         os.close(folder)
 

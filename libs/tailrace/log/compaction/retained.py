@@ -14,7 +14,7 @@ from tailrace.errors import ApiError
 from tailrace.log.compaction.transactions import Markers, TransactionScan
 from tailrace.log.producers.transactions import marker_type
 from tailrace.records.batch import BatchHeader, Bytes, without_records
-from tailrace.records.entries import Entry, rebuilt, rebuilt_with_horizon, select
+from tailrace.records.entries import RecordEntry, rebuilt, rebuilt_with_horizon, select
 from tailrace.records.markers import ABORT
 from tailrace.records.record import iterate, rebuild, with_delete_horizon
 
@@ -112,7 +112,7 @@ class Retention(NamedTuple):
         if not header.record_count or self.transactions.is_aborted(header):
             return None
         try:
-            kept = select(header, data, self._stays(header))
+            kept = select(header, data, self.stays(header))
         except ApiError:
             return data  # a producer filled it with nonsense before the topic was a compacted one
         if not kept.record_count:
@@ -121,14 +121,14 @@ class Retention(NamedTuple):
             return rebuilt_with_horizon(header, kept, self._horizon_ms())
         return data if kept.record_count == header.record_count else rebuilt(header, kept)
 
-    def _stays(self, header: BatchHeader) -> Callable[[Entry], bool]:
+    def stays(self, header: BatchHeader) -> Callable[[RecordEntry], bool]:
         """Which records of the batch stay. As in Kafka, one without a key has no place in a compacted log."""
         base, latest, expired = header.base_offset, self.latest.get, self._expired(header)
 
-        def stays(entry: Entry) -> bool:
+        def stays_here(entry: RecordEntry) -> bool:
             return entry[2] is not None and base + entry[0] >= latest(entry[2]) and not (expired and entry[3])
 
-        return stays
+        return stays_here
 
     def _horizon_ms(self) -> int:
         return self.now_ms + self.delete_retention_ms

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import errno
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import NamedTuple
 from uuid import UUID, uuid4
 
-from tailrace.errors import ApiError
 from tailrace.kafka.ids import TopicPartition
 from tailrace.log.config import LogConfig, LogSettings
 from tailrace.log.directory.borrowed_log import BorrowedLog
@@ -21,17 +18,20 @@ from tailrace.log.directory.checkpoints import (
     LEADER_EPOCH,
     LOCK,
     PARTITION_METADATA,
-    RECOVERY_POINT,
     CleanShutdown,
     format_clean_shutdown,
     format_partition_metadata,
     one_bit_apart,
     topic_id_in,
 )
+from tailrace.log.directory.close import close_logs
 from tailrace.log.directory.deletion import Delayed
 from tailrace.log.directory.futures import FutureLogs
 from tailrace.log.directory.offsets import DirOffsets
+from tailrace.log.directory.opener import DAY_MS, LogOpener
+from tailrace.log.directory.retention import DirRetention
 from tailrace.log.directory.start import (
+    LastShutdown,
     LogDirRefused,
     failure_before,
     own_directory,
@@ -44,18 +44,13 @@ from tailrace.log.filesystem.guard import Guard
 from tailrace.log.filesystem.port import File, Filesystem, join, read_if_present, write_file_atomically
 from tailrace.log.filesystem.real import RealFilesystem
 from tailrace.log.log import Log
-from tailrace.log.recovery.loader import Progress
+from tailrace.log.recovery.loader import RecoveryProgress
 from tailrace.log.recovery.pending import AT_ONCE_BYTES, LongTails, Recovery, Tail, tail_of
-from tailrace.log.retention import Look
 from tailrace.log.segment.segment import Segment
 
 __all__ = ["LogDir", "LogDirRefused", "Stray"]
 
 _STRAY_SUFFIX = "-stray"  # as Kafka calls it: nobody knows whose it is, so it is kept and never read
-_CLOSING_THREADS = 16
-_CLOSED_AT_ONCE = 256
-_RETAINED_A_STEP = 50
-_DAY_MS = 24 * 60 * 60 * 1000
 
 
 class Stray(NamedTuple):
@@ -74,11 +69,7 @@ class LogDir:
         # Who opens the directory on a Guard has it taken offline by the first failure of its disk (KIP-858).
         self.guard = filesystem if isinstance(filesystem, Guard) else Guard(filesystem)
         self.directory_id = UUID(int=0)
-        self.clean = False
-        self.clean_shutdown_epoch = self.clean_shutdown_offset = -1  # see checkpoints.CleanShutdown
-        self.failed_before = ""  # why the disk failed under the last process, where that left a mark
-        self.reread_bytes = 0  # what was therefore dropped from the page cache
-        self.producer_id_expiration_ms = _DAY_MS
+        self.last_shutdown = LastShutdown()
         # Hears of each log that was opened after an unclean shutdown, and so was checked.
         self.on_recovered: Callable[[TopicPartition, Log], None] = lambda key, log: None
         self.strays: list[Stray] = []  # directories that were put aside before anybody listened
@@ -91,16 +82,15 @@ class LogDir:
         self.tails = LongTails()  # of the unopened: those that only a Recovery opens
         self.offsets = DirOffsets(filesystem, path)
         self.high_watermarks = self.offsets.high_watermarks  # as they will be checkpointed
-        self.any_compacted = False  # nobody knows which logs were: a gap between segments may be compaction's
         self._filesystem = filesystem
         self._lock = lock
         self._new_id = new_id
         self._logs: dict[TopicPartition, Log] = {}
         self._lent: dict[TopicPartition, BorrowedLog] = {}
         self._unopened = UnopenedLogs(filesystem, path)
-        self._configs: dict[str, LogSettings] = {}
-        self._opened_without = set[str]()  # topics of which a log was opened before anybody said their settings
+        self._opener = LogOpener(filesystem, path, self.offsets, self._unopened, self.last_shutdown)
         self._doomed = Delayed()
+        self.retention = DirRetention(filesystem, self._logs, self.high_watermarks, self._doomed)
         self.futures = FutureLogs(filesystem, path, self._doomed, new_id)
 
     @classmethod
@@ -112,7 +102,7 @@ class LogDir:
         node_id: int,
         cluster_id: str,
         now_ms: int,
-        producer_id_expiration_ms: int = _DAY_MS,
+        producer_id_expiration_ms: int = DAY_MS,
         new_id: Callable[[], UUID] = uuid4,
     ) -> LogDir:
         """Locks the directory and reads its checkpoints; LogDirRefused if it is another's or in use."""
@@ -123,12 +113,12 @@ class LogDir:
             raise LogDirRefused(f"the log directory {path} is in use by another process") from None
         log_dir = cls(filesystem, path, lock, new_id)
         log_dir.guard.mark = join(path, DISK_FAILED)
-        log_dir.producer_id_expiration_ms = producer_id_expiration_ms
+        log_dir._opener.producer_id_expiration_ms = producer_id_expiration_ms
         log_dir.directory_id = own_directory(filesystem, path, node_id, cluster_id, new_id)
         marker = take_clean_shutdown(filesystem, path)
         if marker is not None:
-            log_dir.clean = True
-            log_dir.clean_shutdown_epoch, log_dir.clean_shutdown_offset = marker
+            log_dir.last_shutdown.clean = True
+            log_dir.last_shutdown.broker_epoch, log_dir.last_shutdown.metadata_offset = marker
         log_dir._read_offsets()
         for name in filesystem.list(path):
             topic, _, partition = name.rpartition("-")
@@ -169,17 +159,18 @@ class LogDir:
             if mended:
                 self.on_mended(name)
             if not believed:
-                self.clean = False  # no recovery point is believed: every log is checked from its beginning
-                self.any_compacted = self.any_compacted or name == CLEANER_OFFSET
+                self.last_shutdown.clean = False  # no recovery point is believed: every log is checked completely
+                self.last_shutdown.any_compacted |= name == CLEANER_OFFSET
 
     def _reread_after_failure(self) -> None:
-        self.failed_before = failure_before(self._filesystem, self.path)
-        if self.failed_before:
-            self.clean, self.clean_shutdown_epoch = False, -1
+        last = self.last_shutdown
+        last.failure = failure_before(self._filesystem, self.path)
+        if last.failure:
+            last.clean, last.broker_epoch = False, -1
             points = self.offsets.recovery_points
-            tails = [(self._directory(key), points.get(key, 0)) for key in self._unopened.keys]
+            tails = [(self._opener.directory(key), points.get(key, 0)) for key in self._unopened.keys]
             tails += [(self.futures.folder(*key), 0) for key in self.futures]
-            self.reread_bytes = reread_after_failure(self._filesystem, self.path, tails)
+            last.reread_bytes = reread_after_failure(self._filesystem, self.path, tails)
 
     # -- partitions --------------------------------------------------------------------------------------------------
 
@@ -199,7 +190,7 @@ class LogDir:
     @property
     def remaining_logs_to_recover(self) -> int:
         """Logs that an unclean shutdown left and that are neither recovered in a thread nor used since."""
-        return 0 if self.clean else len(self._unopened.keys)
+        return 0 if self.last_shutdown.clean else len(self._unopened.keys)
 
     def open_logs(self) -> dict[TopicPartition, Log]:
         """The opened logs; do not change it."""
@@ -207,54 +198,28 @@ class LogDir:
 
     def topic_id(self, topic: str, partition: int) -> UUID | None:
         """What partition.metadata says, None without that file, or where a power cut left nothing in it."""
-        return topic_id_in(self._filesystem, self._directory((topic, partition)))
+        return topic_id_in(self._filesystem, self._opener.directory((topic, partition)))
 
     def log(self, topic: str, partition: int) -> Log | None:
         """The partition's log, opened (and recovered) now if need be; None if there is none here."""
         log = self._logs.get((topic, partition))
         if log is None and (topic, partition) in self._lent:
-            raise BlockingIOError(errno.EAGAIN, "the log is being changed", self._directory((topic, partition)))
+            raise BlockingIOError(errno.EAGAIN, "the log is being changed", self._opener.directory((topic, partition)))
         if log is None and (topic, partition) in self._unopened.keys:
             if (topic, partition) in self.tails:
-                raise BlockingIOError(errno.EAGAIN, "the log is being recovered", self._directory((topic, partition)))
+                raise BlockingIOError(
+                    errno.EAGAIN, "the log is being recovered", self._opener.directory((topic, partition))
+                )
             log = self._open_log((topic, partition))
         return log
 
     def _open_log(self, key: TopicPartition) -> Log:
-        log = self._prepare_open(key)(Progress())
+        log = self._opener.prepare(key)(RecoveryProgress())
         self._take_in_opened(key, log)
         return log
 
-    def _prepare_open(self, key: TopicPartition) -> Callable[[Progress], Log]:
-        """What is to be called, in a thread if you like, to open and recover the log; it changes nothing here."""
-        recovery_point = self.offsets.recovery_points.get(key, 0)
-        if key[0] not in self._configs:
-            self._opened_without.add(key[0])
-        load = partial(
-            Log.open,
-            self._filesystem,
-            self._directory(key),
-            self._configs.get(key[0]) or OF_ANY_POLICY,
-            recovery_point=recovery_point,
-            log_start_offset=self.offsets.log_start_offsets.get(key, 0),
-            cleaned_offset=self.offsets.cleaned_offsets.get(key, 0),
-            compacted=self.any_compacted or key in self.offsets.cleaned_offsets,
-            clean=self._was_closed(key),
-            producer_id_expiration_ms=self.producer_id_expiration_ms,
-        )
-
-        def open_log(progress: Progress) -> Log:
-            if key in self.offsets.unsettled:
-                self.settle()
-            log = load(progress=progress)
-            if log.recovery_point < recovery_point:
-                self.offsets.lower(key, RECOVERY_POINT, log.recovery_point)  # something below it was damaged
-            return log
-
-        return open_log
-
     def _take_in_opened(self, key: TopicPartition, log: Log) -> None:
-        recovered = key in self._unopened.keys and not (self.clean and key not in self._unopened.given_up)
+        recovered = key in self._unopened.keys and not (self.last_shutdown.clean and key not in self._unopened.given_up)
         log.unsynced.metadata = recovered  # an earlier life may not have come to that
         self._take_in(key, log)
         if log.recovery_result.epochs_mended:
@@ -275,10 +240,6 @@ class LogDir:
         self._unopened.forget(key)
         self.tails.waiting.pop(key, None)
 
-    def _was_closed(self, key: TopicPartition) -> bool:
-        """Whether all files of an unopened log are as a clean start needs them."""
-        return self.clean and key in self.offsets.recovery_points and key not in self._unopened.given_up
-
     def _damaged(self, key: TopicPartition, segment: Segment) -> None:
         self.damaged_segments += 1
         self.on_damage(key, segment)
@@ -291,8 +252,8 @@ class LogDir:
         Call it before anything else uses the directory; in a thread, as it may look at every log. Raises OSError.
         """
         for key in self.unopened():
-            if not self.clean or key not in self.offsets.recovery_points:
-                tail = tail_of(self._filesystem, self._directory(key), self.offsets.recovery_points.get(key, 0))
+            if not self.last_shutdown.clean or key not in self.offsets.recovery_points:
+                tail = tail_of(self._filesystem, self._opener.directory(key), self.offsets.recovery_points.get(key, 0))
                 if tail.size_bytes > at_once_bytes:
                     self.tails.waiting[key] = tail
 
@@ -300,7 +261,7 @@ class LogDir:
         """Of one of tails.waiting: have it run, in a thread, and then finish_recovery."""
         key = (topic, partition)
         self._configure(topic, config)
-        recovery = Recovery(key, self.tails.waiting.pop(key), self._prepare_open(key))
+        recovery = Recovery(key, self.tails.waiting.pop(key), self._opener.prepare(key))
         self.tails.begun[key] = recovery
         return recovery
 
@@ -311,7 +272,7 @@ class LogDir:
         if recovery.doomed_ms is not None:
             self.delete(*key, recovery.doomed_ms)
         elif recovery.log is not None:
-            recovery.log.config = self._configs[key[0]]  # it may have changed meanwhile
+            recovery.log.config = self._opener.settings.to_open(key[0])  # it may have changed meanwhile
             self._take_in_opened(key, recovery.log)
 
     # -- logs that another thread changes ---------------------------------------------------------------------------
@@ -333,7 +294,7 @@ class LogDir:
         if loan.doomed_ms is not None:
             self.delete(*loan.key, loan.doomed_ms)
         else:
-            loan.log.config = self._configs.get(loan.key[0], loan.log.config)  # it may have changed meanwhile
+            loan.log.config = self._opener.settings.get(loan.key[0]) or loan.log.config  # it may have changed meanwhile
 
     def _give_up(self, key: TopicPartition) -> None:
         """Forgets what an open log knows of its files."""
@@ -347,9 +308,6 @@ class LogDir:
     def lent(self, topic: str, partition: int) -> bool:
         """Whether another thread has the log."""
         return (topic, partition) in self._lent
-
-    def _directory(self, key: TopicPartition) -> str:
-        return f"{self.path}/{key[0]}-{key[1]}"
 
     def create(self, topic: str, partition: int, topic_id: UUID, config: LogSettings) -> Log:
         """The partition's log, made if there is none; what is there of another topic id must be deleted first."""
@@ -365,22 +323,24 @@ class LogDir:
 
     def set_configs(self, configs: Mapping[str, LogSettings]) -> None:
         """Gives topics' open and later logs their settings; looks at every open log once."""
-        self._configs.update(configs)
-        self._opened_without.difference_update(configs)
+        self._opener.settings.update(configs)
         for (name, _), log in self._logs.items():
             if name in configs:
                 log.config = configs[name]
 
     def _configure(self, topic: str, config: LogSettings) -> None:
-        """As set_configs before a log is opened: of a new topic there is no other to look for."""
-        if topic not in self._configs and topic not in self._opened_without:
-            self._configs[topic] = config
-        elif self._configs.get(topic) != config:
+        """As set_configs before a log is opened."""
+        if self._opener.settings.learn(topic, config):
             self.set_configs({topic: config})
+
+    @property
+    def producer_id_expiration_ms(self) -> int:
+        """How long open and later logs remember a producer."""
+        return self._opener.producer_id_expiration_ms
 
     def set_producer_id_expiration(self, expiration_ms: int) -> None:
         """How long open and later logs remember a producer from now on."""
-        self.producer_id_expiration_ms = expiration_ms
+        self._opener.producer_id_expiration_ms = expiration_ms
         for log in self._logs.values():
             log.producer_id_expiration_ms = expiration_ms
 
@@ -389,7 +349,7 @@ class LogDir:
         found = self.topic_id(topic, partition)
         if not self.holds(topic, partition) or found == topic_id:
             return
-        directory, content = self._directory((topic, partition)), format_partition_metadata(topic_id)
+        directory, content = self._opener.directory((topic, partition)), format_partition_metadata(topic_id)
         if found is None or one_bit_apart(
             read_if_present(self._filesystem, join(directory, PARTITION_METADATA)) or b"", content
         ):
@@ -413,7 +373,7 @@ class LogDir:
             loan.doomed_ms = now_ms
             return
         target = self._take_away((topic, partition), DELETE_SUFFIX)
-        config = self._configs.get(topic) or LogConfig()
+        config = self._opener.settings.get(topic) or LogConfig()
         self._doomed.add(target, now_ms, config.file_delete_delay_ms)
 
     def _take_away(self, key: TopicPartition, suffix: str) -> str:
@@ -424,7 +384,7 @@ class LogDir:
         self._forget_unopened(key)
         stem = f"{key[0][:200]}-{key[1]}.{self._new_id().hex}"  # a file name has at most 255 bytes
         target = join(self.path, stem + suffix)
-        self._filesystem.rename(self._directory(key), target)
+        self._filesystem.rename(self._opener.directory(key), target)
         self.offsets.forget(key)
         return target
 
@@ -444,22 +404,23 @@ class LogDir:
 
     def future_extent(self, topic: str, partition: int) -> tuple[int, int]:
         """As extent, of a copy on its way."""
-        return self.futures.extent(topic, partition, self._configs.get(topic) or OF_ANY_POLICY)
+        return self.futures.extent(topic, partition, self._opener.settings.get(topic) or OF_ANY_POLICY)
 
     def adopt_future(self, topic: str, partition: int, log: Log, high_watermark: int) -> None:
         """Makes the copy, which is complete and was marked, the partition's log. Waits for no disk: flush it then."""
         key = (topic, partition)
-        self.futures.take_place(topic, partition, self._directory(key))
-        log.renamed(self._directory(key))
+        self.futures.take_place(topic, partition, self._opener.directory(key))
+        log.renamed(self._opener.directory(key))
         # No cleaned offset: what compaction dropped while the copy was made may be in it.
         self.high_watermarks[key] = high_watermark
-        self._configs[topic] = log.config
-        log.producer_id_expiration_ms = self.producer_id_expiration_ms  # it may have changed while the copy was made
+        self._opener.settings.update({topic: log.config})
+        # It may have changed while the copy was made.
+        log.producer_id_expiration_ms = self.producer_id_expiration_ms
         self._take_in(key, log)
 
     def promote(self, topic: str, partition: int) -> None:
         """At the start: the copy is the partition's log."""
-        self.futures.take_place(topic, partition, self._directory((topic, partition)))
+        self.futures.take_place(topic, partition, self._opener.directory((topic, partition)))
         self._filesystem.sync_directory(self.path)
         self._unopened.keys.add((topic, partition))
 
@@ -498,7 +459,7 @@ class LogDir:
         known = self._unopened.listing(key)
         if known is None or key in self.tails:
             return False  # not before it is recovered
-        if not self._was_closed(key):
+        if not self._opener.was_closed(key):
             return True
         start_offset = self.offsets.log_start_offsets.get(key, 0)
         return has_work(known, settings, now_ms, start_offset, self.offsets.cleaned_offsets.get(key, 0))
@@ -519,46 +480,6 @@ class LogDir:
         self.offsets.note_cleaned(self._logs)
         return partial(self.offsets.write, CLEANER_OFFSET)
 
-    def retain(self, now_ms: int) -> list[str]:
-        """Applies retention to the open logs; the paths whose delay is over, to be given to remove()."""
-        return [path for paths in self.retain_in_steps(now_ms) for path in paths]
-
-    def begin_look_at_age(self, key: TopicPartition, now_ms: int) -> Look | None:
-        """As Log.begin_look_at_age, of a log that is open."""
-        log = self._logs.get(key)
-        return None if log is None else log.begin_look_at_age(now_ms, self.high_watermarks.get(key, 0))
-
-    def retain_in_steps(self, now_ms: int, *, known_only: bool = False) -> Iterator[list[str]]:
-        """As retain, a few logs at a time: logs may be opened and deleted between two steps.
-
-        A log that cannot be retained does not keep the others from it: its OSError or ApiError comes at the end.
-        known_only: what begin_look_at_age was not asked for is left to the next time.
-        """
-        keys, failed = list(self._logs), list[Exception]()
-        for start in range(0, len(keys), _RETAINED_A_STEP):
-            paths = []
-            for key in keys[start : start + _RETAINED_A_STEP]:
-                log = self._logs.get(key)
-                if log is not None:
-                    try:
-                        log.delete_retention(now_ms, self.high_watermarks.get(key, 0), known_only=known_only)
-                    except (OSError, ApiError) as error:
-                        failed.append(error)
-                    paths += log.removable_files(now_ms)
-            yield paths
-        yield self._doomed.due(now_ms)
-        if failed:
-            raise failed[0]
-
-    def remove(self, paths: Iterable[str]) -> None:
-        """Removes files and -delete directories; may be called in another thread."""
-        for path in paths:
-            if path.endswith(DELETE_SUFFIX):
-                for name in self._filesystem.list(path):
-                    self._filesystem.remove(join(path, name))
-            with suppress(FileNotFoundError):  # a later segment of the same name was deleted over it
-                self._filesystem.remove(path)
-
     def close(self, broker_epoch: int = -1, metadata_offset: int = -1) -> None:
         """Flushes every log, writes the checkpoints and the clean-shutdown marker, gives up the lock.
 
@@ -566,36 +487,18 @@ class LogDir:
         """
         for loan in list(self._lent.values()):
             self.take_back(loan)
-        if not self.clean and not self.tails.given_up:
+        if not self.last_shutdown.clean and not self.tails.given_up:
             # The marker vouches for every log, so those nobody asked for are checked now.
             for key in self.unopened():
                 self._open_log(key)
         for key in sorted(self._unopened.given_up):
             self._open_log(key)
-        self._close_logs()
+        close_logs(self._filesystem, self.path, list(self._logs.values()))
         self.checkpoint()
         if not self.tails.given_up:
             marker = format_clean_shutdown(CleanShutdown(broker_epoch, metadata_offset))
             write_file_atomically(self._filesystem, self.path, CLEAN_SHUTDOWN, marker)
         self.release()
-
-    def _close_logs(self) -> None:
-        logs = list(self._logs.values())
-        # Side by side, because the file system writes one journal entry for all that wait at a time.
-        with ThreadPoolExecutor(_CLOSING_THREADS) as pool:
-            # Not all at once: each has three files open meanwhile, and ten thousand would be above the limit.
-            for start in range(0, len(logs), _CLOSED_AT_ONCE):
-                some = logs[start : start + _CLOSED_AT_ONCE]
-                begun = [(log, flush) for log in some if (flush := log.begin_close()) is not None]
-                new = [flush for _, flush in begun if self.path in flush.names]
-                for flush in new:
-                    flush.names.remove(self.path)
-                for _ in pool.map(lambda pair: pair[1].run(), begun):
-                    pass
-                if new:  # their names, once for all of them
-                    self._filesystem.sync_directory(self.path)
-                for log, flush in begun:
-                    log.finish_close(flush)
 
     def release(self) -> None:
         """Gives up the lock and leaves everything as it is, as after a failed start or a failure of the disk."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from typing import Final
 from uuid import UUID
 
@@ -22,6 +23,18 @@ from tailrace.log.directory.reread import reread_tail
 from tailrace.log.filesystem.port import Filesystem, join, read_if_present, write_file_atomically
 
 _BLANK: Final = b"\0\r\n\t "  # what a power cut may leave of a file
+
+
+@dataclass(slots=True)
+class LastShutdown:
+    """How the process ended that had the directory before, as far as it left word of that."""
+
+    clean: bool = False  # every log is as the checkpoints say
+    broker_epoch: int = -1  # see checkpoints.CleanShutdown
+    metadata_offset: int = -1
+    any_compacted: bool = False  # nobody knows which logs were: a gap between segments may be compaction's
+    failure: str = ""  # why the disk failed under it
+    reread_bytes: int = 0  # what was therefore dropped from the page cache
 
 
 class LogDirRefused(Exception):

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 
 from tailrace.kafka.ids import TopicPartition
-from tailrace.log.directory.unopened_log import Listing, look
+from tailrace.log.directory.unopened_log import PartitionFiles, look
 from tailrace.log.filesystem.port import Filesystem
 
 
@@ -18,7 +18,7 @@ class UnopenedLogs:
         self.given_up: set[TopicPartition] = set()  # of those: open once since the start, and left as they were
         self._filesystem = filesystem
         self._path = path
-        self._listings: dict[TopicPartition, Listing] = {}  # as far as somebody asked
+        self._listings: dict[TopicPartition, PartitionFiles] = {}  # as far as somebody asked
 
     def give_up(self, key: TopicPartition) -> None:
         """A log that was open is unopened again, and its files are not as a clean start needs them."""
@@ -31,7 +31,7 @@ class UnopenedLogs:
         self.given_up.discard(key)
         self._listings.pop(key, None)
 
-    def listing(self, key: TopicPartition) -> Listing | None:
+    def listing(self, key: TopicPartition) -> PartitionFiles | None:
         """The files of a log, looked at once; None of one that is not unopened. Raises OSError."""
         if key not in self.keys:
             return None
@@ -40,7 +40,7 @@ class UnopenedLogs:
             known = self._listings[key] = self._look(key)
         return known
 
-    def _look(self, key: TopicPartition) -> Listing:
+    def _look(self, key: TopicPartition) -> PartitionFiles:
         return look(self._filesystem, f"{self._path}/{key[0]}-{key[1]}")
 
     def begin_look(self, keys: Iterable[TopicPartition]) -> Callable[[], None]:

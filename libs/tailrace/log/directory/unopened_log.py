@@ -21,7 +21,7 @@ _ENTRY: Final = Struct(">qi")
 _LEFT_BEHIND: Final = (".deleted", ".cleaned", ".swap")
 
 
-class Listing(NamedTuple):
+class PartitionFiles(NamedTuple):
     """The files of one partition; sizes in bytes, of .log files."""
 
     size_bytes: int
@@ -31,7 +31,7 @@ class Listing(NamedTuple):
     left_behind: bool  # files that go when the log is opened
 
 
-def look(filesystem: Filesystem, directory: str) -> Listing:
+def look(filesystem: Filesystem, directory: str) -> PartitionFiles:
     """Lists a partition's directory and reads the last entry of its oldest time index; for a thread. Raises OSError."""
     names = filesystem.list(directory)
     bases = bases_of(names)
@@ -40,7 +40,7 @@ def look(filesystem: Filesystem, directory: str) -> Listing:
     if bases and (index := file_name(bases[0], TIME_INDEX_SUFFIX)) in names:
         largest = _last_timestamp(filesystem, join(directory, index))
     left_behind = any(name.endswith(_LEFT_BEHIND) for name in names)
-    return Listing(sum(sizes), sizes[0] if sizes else 0, tuple(bases), largest, left_behind)
+    return PartitionFiles(sum(sizes), sizes[0] if sizes else 0, tuple(bases), largest, left_behind)
 
 
 def _last_timestamp(filesystem: Filesystem, path: str) -> int | None:
@@ -53,7 +53,9 @@ def _last_timestamp(filesystem: Filesystem, path: str) -> int | None:
     return timestamp if timestamp >= 0 else None
 
 
-def has_work(listing: Listing, settings: LogSettings, now_ms: int, log_start_offset: int, cleaned_offset: int) -> bool:
+def has_work(
+    listing: PartitionFiles, settings: LogSettings, now_ms: int, log_start_offset: int, cleaned_offset: int
+) -> bool:
     """Whether retention or compaction may find something to do in a log that was closed cleanly; False is certain."""
     if listing.left_behind or not listing.base_offsets:
         return True

@@ -23,7 +23,7 @@ class BorrowedBytes(Protocol):
         ...
 
 
-class Held(Protocol):
+class HeldRanges(Protocol):
     """What is held of one file, as it was when it was read. A file that is written to forgets it."""
 
     def read(self, length: int, position: int) -> bytes | None:

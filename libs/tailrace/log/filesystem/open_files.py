@@ -12,7 +12,7 @@ from weakref import ref
 UNLIMITED: Final = 2**31
 
 
-class Holder(Protocol):
+class FileHolder(Protocol):
     """A segment that opened its file and can open it again by its name."""
 
     def let_go(self) -> bool:
@@ -35,8 +35,8 @@ class OpenFiles:
     def __init__(self, limit: int = UNLIMITED) -> None:
         self.limit = limit
         self.let_go = 0  # how often the limit took a file from its holder
-        self._holders: deque[ref[Holder]] = deque()
-        self._unsynced: deque[ref[Holder]] = deque()
+        self._holders: deque[ref[FileHolder]] = deque()
+        self._unsynced: deque[ref[FileHolder]] = deque()
         self._on_full: Callable[[], object] | None = None
         self._thread = 0
         self._short = False  # somebody found no descriptor left, and none could be had for him yet
@@ -51,7 +51,7 @@ class OpenFiles:
         """
         self._on_full, self._thread = on_full, get_ident()
 
-    def add(self, holder: Holder) -> None:
+    def add(self, holder: FileHolder) -> None:
         """Notes that holder has just opened its file."""
         self._holders.append(ref(holder))
         if len(self._holders) <= self.limit:
@@ -68,7 +68,7 @@ class OpenFiles:
             else:  # the logs' own thread may be writing to them: it has them let go
                 self._unsynced.extendleft(map(ref, owed))
 
-    def make_room(self, newest: Holder | None = None) -> None:
+    def make_room(self, newest: FileHolder | None = None) -> None:
         """Has those who opened first let go, but for the newest."""
         if self._unsynced:  # it may have been synced meanwhile
             self._ask(self._unsynced.popleft()())
@@ -104,7 +104,7 @@ class OpenFiles:
             self._ask(self._holders.popleft()())
         self._short = self.let_go == before and bool(self._unsynced)
 
-    def _ask(self, holder: Holder | None) -> None:
+    def _ask(self, holder: FileHolder | None) -> None:
         if holder is None:
             return
         if holder.let_go():
@@ -117,12 +117,12 @@ class OpenFiles:
         """How many must be synced, as there are too many open."""
         return len(self._unsynced) - (0 if self._on_full is None or self._short else self.limit // 2)
 
-    def take_owed(self, most: int) -> list[Holder]:
+    def take_owed(self, most: int) -> list[FileHolder]:
         """Some of those: give them to sync_files, in a thread if you like, and then to put_back."""
         taken = [self._unsynced.popleft()() for _ in range(min(most, max(0, self.owed)))]
         return [holder for holder in taken if holder is not None]
 
-    def put_back(self, holders: Iterable[Holder]) -> None:
+    def put_back(self, holders: Iterable[FileHolder]) -> None:
         """They were synced: who was not written to meanwhile lets go."""
         self._short = False
         for holder in holders:
@@ -132,7 +132,7 @@ class OpenFiles:
                 self._holders.append(ref(holder))
 
 
-def sync_files(holders: Iterable[Holder]) -> None:
+def sync_files(holders: Iterable[FileHolder]) -> None:
     """Syncs each; of what fails the holder and its disk's guard take note."""
     for holder in holders:
         with suppress(OSError):

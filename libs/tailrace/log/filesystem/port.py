@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
-from tailrace.log.filesystem.held_ranges import Held
+from tailrace.log.filesystem.held_ranges import HeldRanges
 from tailrace.log.filesystem.open_files import OpenFiles
 from tailrace.records.batch import Bytes
 
@@ -23,7 +23,7 @@ class FileStat(NamedTuple):
 class File(Protocol):
     """An open file. It stays readable after its name is removed, until the last reference to it goes."""
 
-    held: Held | None  # parts of it besides the page cache; None again when it is written to, or read anew
+    held: HeldRanges | None  # parts of it besides the page cache; None again when it is written to, or read anew
 
     @property
     def unsynced(self) -> bool:

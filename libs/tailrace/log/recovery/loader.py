@@ -42,7 +42,7 @@ class RecoveryStopped(Exception):
     """The broker stops, or the log is not wanted any more; what recovery has done so far does no harm."""
 
 
-class Progress:
+class RecoveryProgress:
     """How far the recovery of one log has come: for another thread, which may also stop it."""
 
     __slots__ = ("segments_left", "stopped")
@@ -80,7 +80,7 @@ def recover(
     clean: bool,
     dense: bool,
     cleaned_offset: int | None,
-    progress: Progress,
+    progress: RecoveryProgress,
 ) -> Recovered:
     """Loads the log; without a clean shutdown everything from the recovery point on is checked, batch by batch.
 
@@ -203,7 +203,7 @@ def check_tail(
     epochs: LeaderEpochs,
     dense: bool,
     emptied: int | None,
-    progress: Progress,
+    progress: RecoveryProgress,
 ) -> tuple[int, int]:
     """Cuts at the first bad batch from recovery_point on and drops what lies behind it; (log end offset, bytes cut).
 
@@ -247,7 +247,7 @@ def _lost_tail(segment: Segment, following: Segment, log_end_offset: int) -> boo
 
 
 def check_segment(
-    segment: Segment, recovery_point: int, epochs: LeaderEpochs, gaps: bool, progress: Progress
+    segment: Segment, recovery_point: int, epochs: LeaderEpochs, gaps: bool, progress: RecoveryProgress
 ) -> tuple[int, int, bool]:
     """(next offset, position behind the last good batch, gaps) of a segment, whose indexes are rebuilt on the way.
 

@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 from tailrace.kafka.ids import TopicPartition
 from tailrace.log.filesystem.port import Filesystem, join
 from tailrace.log.log import Log
-from tailrace.log.recovery.loader import Progress
+from tailrace.log.recovery.loader import RecoveryProgress
 from tailrace.log.segment.segment import LOG_SUFFIX, bases_of, file_name
 
 # Less of a tail is checked at the log's first use, in a few milliseconds.
@@ -36,10 +36,10 @@ def tail_of(filesystem: Filesystem, directory: str, recovery_point: int) -> Tail
 class Recovery:
     """One log on its way: run() in a thread, then LogDir.finish_recovery with it, whatever came of it."""
 
-    def __init__(self, key: TopicPartition, tail: Tail, open_log: Callable[[Progress], Log]) -> None:
+    def __init__(self, key: TopicPartition, tail: Tail, open_log: Callable[[RecoveryProgress], Log]) -> None:
         self.key = key
         self.tail = tail
-        self.progress = Progress(tail.segments)
+        self.progress = RecoveryProgress(tail.segments)
         self.doomed_ms: int | None = None  # when it was deleted meanwhile: its files go when the thread has left them
         self.log: Log | None = None
         self._open_log = open_log

@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 
 from tailrace.log.filesystem.open_files import OpenFiles
 from tailrace.log.filesystem.port import File, Filesystem, join
-from tailrace.log.read import NotCached, Reader, Scan, Slice
+from tailrace.log.read import NotCached, Reader, SegmentScan, Slice
 from tailrace.log.segment.index import (
     INDEX_SUFFIX,
     OFFSET_ENTRY_SIZE,
@@ -116,7 +116,7 @@ class Segment:
         self.holes: tuple[Hole, ...] = ()
         self.on_damage: Callable[[Segment], None] = _nobody
         self.reader = Reader()  # the log's own, once it has the segment
-        self.scan: Scan | None = None  # wanted by a reader that does not wait for the disk
+        self.scan: SegmentScan | None = None  # wanted by a reader that does not wait for the disk
         self._open_files = filesystem.open_files
         self._file: File | None = None
         # Of a closed segment loaded when first asked for: search.indexes_of.

@@ -28,7 +28,7 @@ _SMALL_PART = 64
 _KEPT_PART = 8
 
 
-class Holder(Protocol):
+class MemoryHolder(Protocol):
     """A connection, as its share sees it."""
 
     def memory_granted(self) -> None:
@@ -49,7 +49,7 @@ class Share:
 
     __slots__ = ("_memory", "_seen_bytes", "_slow_count", "address", "held_bytes", "holder", "wanted_bytes")
 
-    def __init__(self, memory: RequestMemory, holder: Holder) -> None:
+    def __init__(self, memory: RequestMemory, holder: MemoryHolder) -> None:
         self._memory = memory
         self.holder = holder
         self.address = ""  # of the client, see `belongs_to`
@@ -143,7 +143,7 @@ class RequestMemory:
         self._small, self._large = _Queue(), _Queue()
         self.waiting_count = 0
 
-    def share(self, holder: Holder) -> Share:
+    def share(self, holder: MemoryHolder) -> Share:
         """For a new connection."""
         return Share(self, holder)
 

@@ -18,7 +18,7 @@ TOPIC_ID: Final = UUID(int=1)
 SNAPSHOT_BATCH_RECORDS: Final = 1000
 
 
-class Batch(NamedTuple):
+class MetadataBatch(NamedTuple):
     """One decision's records, encoded; base and last offset included, epoch of the controller that wrote it."""
 
     base_offset: int
@@ -35,11 +35,11 @@ class Snapshot(NamedTuple):
     data: bytes
 
 
-def encode_batch(values: Sequence[bytes], base_offset: int, epoch: int, timestamp_ms: int) -> Batch:
+def encode_batch(values: Sequence[bytes], base_offset: int, epoch: int, timestamp_ms: int) -> MetadataBatch:
     """Returns the batch that carries these encoded metadata records."""
     records = (Record(offset=base_offset, timestamp=timestamp_ms, value=value) for value in values)
     data = build(records, base_offset=base_offset, leader_epoch=epoch)
-    return Batch(base_offset, base_offset + len(values) - 1, epoch, bytes(data))
+    return MetadataBatch(base_offset, base_offset + len(values) - 1, epoch, bytes(data))
 
 
 def encode_snapshot(image: MetadataImage, timestamp_ms: int) -> Snapshot:

@@ -25,7 +25,7 @@ from tailrace.net.backoff import Backoff
 from tailrace.net.client import Client, Disconnected
 from tailrace.net.members.internal import NEEDS_SECRET
 from tailrace.net.metadata import cache as metadata_cache
-from tailrace.net.metadata.link import Answer, Behind, MetadataLink
+from tailrace.net.metadata.link import Behind, MetadataLink, PollAnswer
 from tailrace.wire.apis import ApiKey
 from tailrace.wire.messages import ApiMessage, MetadataOffsetRequest
 
@@ -236,7 +236,7 @@ class MetadataFollower:
 
     # -- what the links hear --------------------------------------------------------------------------------------
 
-    def on_answer(self, link: MetadataLink, answer: Answer) -> None:
+    def on_answer(self, link: MetadataLink, answer: PollAnswer) -> None:
         """A controller answered a poll."""
         link.fresh = answer.leader_id >= 0
         link.said = ""

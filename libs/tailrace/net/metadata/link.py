@@ -28,7 +28,7 @@ MAX_BYTES = 8 << 20
 _NOT_YET = (ErrorCode.OFFSET_NOT_AVAILABLE, ErrorCode.UNKNOWN_LEADER_EPOCH)
 
 
-class Refused(Exception):
+class UnusableAnswer(Exception):
     """This controller's answer cannot be used; another one, or the same one later, may do."""
 
 
@@ -36,7 +36,7 @@ class Behind(Exception):
     """A standby that does not know yet what we know; it says so itself, or its answer shows it."""
 
 
-class Answer(NamedTuple):
+class PollAnswer(NamedTuple):
     """What a poll says: the image with the news in it, and who is active; is_active: the answering one itself."""
 
     image: MetadataImage
@@ -55,7 +55,7 @@ class Followed(Protocol):
     @property
     def secret(self) -> Secret | None: ...
 
-    def on_answer(self, link: MetadataLink, answer: Answer) -> None: ...
+    def on_answer(self, link: MetadataLink, answer: PollAnswer) -> None: ...
 
     def on_failure(self, link: MetadataLink, failure: Exception) -> None: ...
 
@@ -86,7 +86,15 @@ class MetadataLink:
                     self._knows = True
                     self.backoff.reset()
                     continue
-                except (Disconnected, TimeoutError, Malformed, MalformedRecord, ApiError, Refused, Behind) as failure:
+                except (
+                    Disconnected,
+                    TimeoutError,
+                    Malformed,
+                    MalformedRecord,
+                    ApiError,
+                    UnusableAnswer,
+                    Behind,
+                ) as failure:
                     self._knows = False
                     self._follower.on_failure(self, failure)
                 await client.close()
@@ -94,7 +102,7 @@ class MetadataLink:
         finally:
             await client.close()
 
-    async def _fetch(self, client: Client) -> Answer:
+    async def _fetch(self, client: Client) -> PollAnswer:
         """One long poll. The first answer of a controller must not wait for news."""
         image = self._follower.image
         partition = FetchRequest.FetchTopic.FetchPartition(
@@ -122,29 +130,29 @@ class MetadataLink:
         else:
             image = replay(image, bytes(partition.records or b""))
         if why := beyond(image.features):
-            raise Refused(f"{why}: install the version that the controllers have, or a newer one")
+            raise UnusableAnswer(f"{why}: install the version that the controllers have, or a newer one")
         up_to_date = image.offset + 1 >= partition.high_watermark
-        return Answer(image, up_to_date, leader_id, leader_epoch, is_active=not answer.node_endpoints)
+        return PollAnswer(image, up_to_date, leader_id, leader_epoch, is_active=not answer.node_endpoints)
 
     def _check(self, error_code: int) -> None:
         if error_code == ErrorCode.INCONSISTENT_CLUSTER_ID:
-            raise Refused(
+            raise UnusableAnswer(
                 f"{self.address} belongs to another cluster than this image, whose id is "
                 f"{self._follower.image.cluster_id}; if that is meant, remove {self._follower.cache_name}"
             )
         if error_code == ErrorCode.NOT_CONTROLLER:  # no log yet, or none that may be followed
             raise Behind(f"{self.address} answered NOT_CONTROLLER")
         if error_code:
-            raise Refused(f"{self.address} answered {ErrorCode(error_code).name}")
+            raise UnusableAnswer(f"{self.address} answered {ErrorCode(error_code).name}")
 
     def _leader(self, partition: Any, *, is_active: bool) -> tuple[int, int]:
         """Id and epoch of the active controller; STALE_CONTROLLER_EPOCH, in a sentence, for a zombie."""
         leader, seen = partition.current_leader, self._follower.controller_epoch
         if leader is None:
-            raise Refused(f"{self.address} does not say who is active")
+            raise UnusableAnswer(f"{self.address} does not say who is active")
         if leader.leader_epoch < seen:
             sentence = f"{self.address} has controller epoch {leader.leader_epoch}, {seen} was seen"
-            raise Refused(f"STALE_CONTROLLER_EPOCH: {sentence}") if is_active else Behind(sentence)
+            raise UnusableAnswer(f"STALE_CONTROLLER_EPOCH: {sentence}") if is_active else Behind(sentence)
         return leader.leader_id, leader.leader_epoch
 
     def _check_partition(self, partition: Any) -> None:
@@ -152,12 +160,12 @@ class MetadataLink:
         if code in _NOT_YET:
             raise Behind(f"{self.address} has metadata up to offset {partition.high_watermark - 1} only")
         if code == ErrorCode.OFFSET_OUT_OF_RANGE:
-            raise Refused(
+            raise UnusableAnswer(
                 f"{self.address} has metadata up to offset {partition.high_watermark - 1}, another history than "
                 f"this image of offset {image.offset}, epoch {image.epoch}: its database may be an old one"
             )
         if code:
-            raise Refused(f"{self.address} answered {ErrorCode(code).name}")
+            raise UnusableAnswer(f"{self.address} answered {ErrorCode(code).name}")
 
     async def _fetch_snapshot(self, client: Client, snapshot_id: Any) -> MetadataImage:
         asked = FetchSnapshotRequest.TopicSnapshot.PartitionSnapshot
@@ -169,7 +177,7 @@ class MetadataLink:
             answer = await client.ask(FetchSnapshotRequest(topics=[topic]), timeout_ms=ANSWER_TIMEOUT_MS)
             got = answer.topics[0].partitions[0] if not answer.error_code else answer
             if got.error_code:
-                raise Refused(f"{self.address} answered {ErrorCode(got.error_code).name} to FetchSnapshot")
+                raise UnusableAnswer(f"{self.address} answered {ErrorCode(got.error_code).name} to FetchSnapshot")
             data += got.unaligned_records or b""
             if len(data) >= got.size:
                 break

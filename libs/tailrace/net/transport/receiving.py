@@ -53,7 +53,7 @@ class Receiving(asyncio.BufferedProtocol):
         raise AssertionError("a subclass knows why not")
 
     def give_way(self, why: str) -> None:
-        """For Holder: others wait for the memory of a request that comes too slowly."""
+        """For MemoryHolder: others wait for the memory of a request that comes too slowly."""
         raise AssertionError("a subclass closes the connection")
 
     def get_buffer(self, sizehint: int) -> memoryview:

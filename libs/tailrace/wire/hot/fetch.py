@@ -139,11 +139,16 @@ def decode_fetch(version: int, body: memoryview) -> Fetch:
     """Raises Malformed on anything that is not exactly one Fetch body of this version."""
     if version >= 12:
         try:
-            common = _common(version, body)
+            common = decode_common_fetch(version, body)
         except (IndexError, error):
-            common = None  # the careful way below says what is wrong
+            common = None  # the plain way says what is wrong
         if common is not None:
             return common
+    return decode_plain_fetch(version, body)
+
+
+def decode_plain_fetch(version: int, body: memoryview) -> Fetch:
+    """As decode_fetch, for every Fetch there is."""
     reader = _Reader(version, body)
     try:
         fetch = _fetch(reader)
@@ -154,8 +159,11 @@ def decode_fetch(version: int, body: memoryview) -> Fetch:
     return fetch
 
 
-def _common(version: int, body: memoryview) -> Fetch | None:
-    """What consumers send: one topic or none, few partitions, nothing forgotten, no tags. None for anything else."""
+def decode_common_fetch(version: int, body: memoryview) -> Fetch | None:
+    """What consumers send: one topic or none, few partitions, nothing forgotten, no tags. None for anything else.
+
+    For versions from 12 on. Raises IndexError or struct.error where the body ends too early.
+    """
     if version <= 14:
         replica_id, max_wait_ms, min_bytes, max_bytes, level, session_id, epoch = _FLEXIBLE_HEAD_V12.unpack_from(body)
         pos = 25

@@ -63,8 +63,6 @@ class FetchHead:
         self.rack_id = request.rack_id
         self.place: Any = None
         self._version = version
-        if version < _FLEXIBLE_FROM:
-            return
         self._topic = topic = self.key if self.by_id else unsigned(len(self.key) + 1) + self.key
         answer = Struct(f">iiBihiB{len(topic)}sBihqqqBi")
         self._size = answer.size - 4 + len(_TAIL)
@@ -72,11 +70,6 @@ class FetchHead:
 
     def answer(self, correlation_id: int, high_watermark: int, log_start_offset: int, records: Any) -> list[Any]:
         """The response frame's buffers; there are records, and no transaction is open or was aborted."""
-        if self._version < _FLEXIBLE_FROM:
-            row = PartitionData(
-                self.index, 0, high_watermark, high_watermark, log_start_offset, records, None, self.committed
-            )
-            return encode_fetch_answer(self._version, correlation_id, 0, 0, [(self.key, [row])])
         length = len(records)
         written = unsigned(length + 1)
         head = self._pack(
@@ -84,6 +77,24 @@ class FetchHead:
             high_watermark, high_watermark, log_start_offset, self.committed, -1,
         )  # fmt: skip
         return [head + written, records, _TAIL]
+
+
+class ClassicFetchHead(FetchHead):
+    """Of a version before flexible ones: rare, so its answer is written as any other."""
+
+    __slots__ = ()
+
+    def answer(self, correlation_id: int, high_watermark: int, log_start_offset: int, records: Any) -> list[Any]:
+        """As FetchHead.answer."""
+        row = PartitionData(
+            self.index, 0, high_watermark, high_watermark, log_start_offset, records, None, self.committed
+        )
+        return encode_fetch_answer(self._version, correlation_id, 0, 0, [(self.key, [row])])
+
+
+def head_of(version: int, request: Fetch) -> FetchHead:
+    """Of a request for one partition."""
+    return (FetchHead if version >= _FLEXIBLE_FROM else ClassicFetchHead)(version, request)
 
 
 class FetchHeads:
@@ -102,7 +113,7 @@ class FetchHeads:
 
     def learn(self, version: int, body: memoryview, request: Fetch) -> FetchHead:
         """The head of a request for one partition without a session, which is recognised from now on if it is usual."""
-        head, at = FetchHead(version, request), _offset_at(version, body)
+        head, at = head_of(version, request), _offset_at(version, body)
         if at:
             before, behind = body[:at].tobytes(), body[at + 8 :].tobytes()
             other = decode_fetch(version, memoryview(before + _OFFSET.pack(_OTHER_OFFSET) + behind))

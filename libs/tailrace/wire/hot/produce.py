@@ -53,7 +53,10 @@ class ManyRows(Exception):
 
 
 def decode_produce(version: int, body: memoryview, most_rows: int = MOST_ROWS) -> Produce:
-    """Raises Malformed on anything that is not exactly one Produce body of this version, ManyRows beyond most_rows."""
+    """Raises Malformed on anything that is not exactly one Produce body of this version, ManyRows beyond most_rows.
+
+    most_rows: of topics and partitions together, at most MOST_ROWS.
+    """
     try:
         decoded, pos = _flexible(version, body, most_rows) if version >= 9 else _classic(body, most_rows)
     except (IndexError, error) as short:
@@ -67,9 +70,9 @@ def _count(value: int, left: int, most_rows: int, rows: int = 0) -> int:
     """The count, where so many bytes are left and there were so many rows before."""
     if not 0 <= value <= left:
         raise Malformed(f"Produce has a count of {value}, {left} bytes are left")
-    if rows + value > MOST_ROWS:
-        raise Malformed(f"Produce has more than {MOST_ROWS} topics and partitions")
     if rows + value > most_rows:
+        if rows + value > MOST_ROWS:
+            raise Malformed(f"Produce has more than {MOST_ROWS} topics and partitions")
         raise ManyRows
     return value
 

@@ -14,14 +14,14 @@ from typing import Final, NamedTuple
 from tailrace.wire.malformed import Malformed
 from tailrace.wire.varint import read_unsigned, unsigned
 
-ROW: Final = Struct(">qiiqiqB")  # a Producer's fields and the tag section, which is empty
+ROW: Final = Struct(">qiiqiqB")  # a DescribedProducer's fields and the tag section, which is empty
 NO_SEQUENCE: Final = -1
 _PARTITION: Final = Struct(">ih")
 _NO_TAGS: Final = b"\x00"
 _ROWS_AT_ONCE: Final = 1000
 
 
-class Producer(NamedTuple):
+class DescribedProducer(NamedTuple):
     """What a log knows of one producer; -1 where there is no sequence, no coordinator or no open transaction."""
 
     producer_id: int
@@ -33,7 +33,7 @@ class Producer(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Described:
+class PartitionProducers:
     """One partition's answer; `rows` holds a ROW for each producer."""
 
     partition_index: int
@@ -44,27 +44,27 @@ class Described:
     def __len__(self) -> int:
         return len(self.rows) // ROW.size
 
-    def producers(self) -> Iterator[Producer]:
+    def producers(self) -> Iterator[DescribedProducer]:
         """The producers, in no order. Raises Malformed for rows with tags, which no version has."""
         for *fields, tags in ROW.iter_unpack(self.rows):
             if tags:
                 raise Malformed("a producer with tags")
-            yield Producer(*fields)
+            yield DescribedProducer(*fields)
 
 
-def most_telling_first(producer: Producer) -> tuple[bool, int]:
+def most_telling_first(producer: DescribedProducer) -> tuple[bool, int]:
     """Sorts for who looks on: open transactions first, the oldest first; then who was heard last."""
     began = producer.current_txn_start_offset
     return (began < 0, -producer.last_timestamp if began < 0 else began)
 
 
-def pack(producers: Iterable[Producer]) -> bytes:
+def pack(producers: Iterable[DescribedProducer]) -> bytes:
     """Their rows."""
     return b"".join([ROW.pack(*producer, 0) for producer in producers])
 
 
 def encoding_describe_producers(
-    topics: Sequence[tuple[str, Sequence[Described]]],
+    topics: Sequence[tuple[str, Sequence[PartitionProducers]]],
 ) -> Generator[None, None, bytearray]:
     """The response's body, never throttled, with a pause wherever it yields: after some hundred rows."""
     out = bytearray(4)
@@ -92,7 +92,7 @@ def _text(text: str) -> bytes:
     return unsigned(len(encoded) + 1) + encoded
 
 
-def decode_describe_producers(body: memoryview) -> list[tuple[str, list[Described]]]:
+def decode_describe_producers(body: memoryview) -> list[tuple[str, list[PartitionProducers]]]:
     """The topics of a response's body; rows stay where they lie. Raises Malformed."""
     try:
         topics, pos = _topics(body)
@@ -103,7 +103,7 @@ def decode_describe_producers(body: memoryview) -> list[tuple[str, list[Describe
     return topics
 
 
-def _topics(body: memoryview) -> tuple[list[tuple[str, list[Described]]], int]:
+def _topics(body: memoryview) -> tuple[list[tuple[str, list[PartitionProducers]]], int]:
     count, pos = _count(body, 4)
     topics = []
     for _ in range(count):
@@ -118,14 +118,14 @@ def _topics(body: memoryview) -> tuple[list[tuple[str, list[Described]]], int]:
     return topics, _end(body, pos)
 
 
-def _partition(body: memoryview, pos: int) -> tuple[Described, int]:
+def _partition(body: memoryview, pos: int) -> tuple[PartitionProducers, int]:
     index, code = _PARTITION.unpack_from(body, pos)
     message, pos = _string(body, pos + _PARTITION.size)
     count, pos = _count(body, pos)
     end = pos + count * ROW.size
     if end > len(body):
         raise Malformed(f"{count} producers, {len(body) - pos} bytes are left")
-    return Described(index, code, message, body[pos:end]), _end(body, end)
+    return PartitionProducers(index, code, message, body[pos:end]), _end(body, end)
 
 
 def _count(body: memoryview, pos: int) -> tuple[int, int]:

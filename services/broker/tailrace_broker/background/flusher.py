@@ -19,7 +19,7 @@ from tailrace.log.filesystem.real import NO_DESCRIPTOR
 if TYPE_CHECKING:
     from tailrace.clock import Clock
     from tailrace.log.directory.log_dir import LogDir
-    from tailrace.log.filesystem.open_files import Holder, OpenFiles
+    from tailrace.log.filesystem.open_files import FileHolder, OpenFiles
     from tailrace.log.flush import Flush
     from tailrace.log.log import Log
     from tailrace_broker.partitions.partition import Partition
@@ -103,7 +103,7 @@ class Flusher:
             done = asyncio.get_running_loop().run_in_executor(self._threads, sync_files, owed)
             done.add_done_callback(partial(self._relieved, open_files, owed))
 
-    def _relieved(self, open_files: OpenFiles, synced: list[Holder], _: asyncio.Future[None]) -> None:
+    def _relieved(self, open_files: OpenFiles, synced: list[FileHolder], _: asyncio.Future[None]) -> None:
         self._relieving -= 1
         open_files.put_back(synced)
         self._relieve(open_files)

@@ -114,9 +114,9 @@ class Housekeeping:
         for log_dir in broker.storage.dirs:
             await self._learn_ages(log_dir, now_ms)
             try:
-                for doomed in log_dir.retain_in_steps(now_ms, known_only=True):
+                for doomed in log_dir.retention.steps(now_ms, known_only=True):
                     if doomed:
-                        await asyncio.to_thread(log_dir.remove, doomed)
+                        await asyncio.to_thread(log_dir.retention.remove, doomed)
                     await self._clock.sleep(0)
             except (OSError, ApiError) as error:
                 failed.append(error)
@@ -127,7 +127,7 @@ class Housekeeping:
         """A thread reads the indexes that say how old the oldest segments are, where nobody has needed them yet."""
         for number, key in enumerate(list(log_dir.open_logs())):
             try:
-                while (look := log_dir.begin_look_at_age(key, now_ms)) is not None:
+                while (look := log_dir.retention.begin_look_at_age(key, now_ms)) is not None:
                     await asyncio.to_thread(look.run)
                     if not look.take_up():
                         break  # changed meanwhile: the next time

@@ -40,8 +40,8 @@ class Block:
         self.filling: asyncio.Future[None] | None = None  # while somebody reads it from the disk
 
 
-class Lent:
-    """Bytes of one file that stay where they are until it is gone: a Loan."""
+class PooledBytes:
+    """Bytes of one file that stay where they are until it is gone: BorrowedBytes."""
 
     __slots__ = ("_blocks", "_first", "_pool")
 
@@ -53,7 +53,7 @@ class Lent:
             pool.pin(block)
 
     def parts(self, length: int, position: int) -> list[tuple[int, int]]:
-        """As Loan.parts."""
+        """As BorrowedBytes.parts."""
         found = []
         while length > 0:
             number, within = divmod(position, BLOCK_BYTES)
@@ -64,12 +64,12 @@ class Lent:
         return found
 
     def view(self, length: int, position: int) -> memoryview:
-        """As Loan.view."""
+        """As BorrowedBytes.view."""
         place, count = self.parts(length, position)[0]
         return self._pool.memory[place : place + count]
 
     def read(self, length: int, position: int) -> bytes:
-        """As Loan.read."""
+        """As BorrowedBytes.read."""
         memory = self._pool.memory
         return b"".join([memory[place : place + count] for place, count in self.parts(length, position)])
 
@@ -101,7 +101,7 @@ class HeldBlocks:
             return None if loan is None else memoryview(loan.read(length, position))
         return self.pool.memory[block.place + within : block.place + block.length]
 
-    def lend(self, length: int, position: int) -> Lent | None:
+    def lend(self, length: int, position: int) -> PooledBytes | None:
         """As Held.lend."""
         first, last, blocks = position // BLOCK_BYTES, (position + length - 1) // BLOCK_BYTES, []
         for number in range(first, last + 1):
@@ -109,7 +109,7 @@ class HeldBlocks:
             if block is None or block.length < min(BLOCK_BYTES, position + length - number * BLOCK_BYTES):
                 return None
             blocks.append(block)
-        return Lent(self.pool, first, blocks) if blocks else None
+        return PooledBytes(self.pool, first, blocks) if blocks else None
 
     def awaits(self, length: int, position: int) -> bool:
         """As Held.awaits."""
@@ -134,7 +134,7 @@ class PooledSlice(Slice):
         self.held = held
         self.number = number
         self.block = block
-        self._lent = Lent(held.pool, number, [block])
+        self._lent = PooledBytes(held.pool, number, [block])
 
     @property
     def missing(self) -> bool:

@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, Final, TypeAlias
 
-from tailrace.log.read import Scan, Slice
+from tailrace.log.read import SegmentScan, Slice
 from tailrace.log.segment.view import BackgroundScan
 from tailrace_broker.cold_reads.messages import MOST_AT_ONCE
 from tailrace_broker.cold_reads.pool import PooledSlice
@@ -115,7 +115,7 @@ class ColdReads:
         self._timer: asyncio.TimerHandle | None = None  # until the pool is looked after
 
     def start(
-        self, state: dict[str, Any], wanted: Sequence[Slice | Scan], done: Callable[[OSError | None], None]
+        self, state: dict[str, Any], wanted: Sequence[Slice | SegmentScan], done: Callable[[OSError | None], None]
     ) -> ColdRead:
         """For the connection with this state.
 

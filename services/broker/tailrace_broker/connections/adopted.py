@@ -51,6 +51,11 @@ class Adopted:
     def __len__(self) -> int:
         return len(self.server.connections)
 
+    @property
+    def awaited_count(self) -> int:
+        """How many sockets are on their way."""
+        return len(self._coming)
+
     def expect(self, connection: Connected) -> None:
         """The next thing on this internal connection is a client's socket. Raises ApiError where it can't be taken."""
         if not isinstance(connection, Connection) or not connection.passes_sockets:

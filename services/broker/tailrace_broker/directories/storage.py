@@ -158,19 +158,21 @@ class Storage:
     @property
     def closed_epoch(self) -> int:
         """The broker epoch under which all dirs were closed cleanly and lost nothing; -1 if one was not, or is new."""
-        closed = (log_dir.clean_shutdown_epoch if log_dir.clean else -1 for log_dir in self.configured)
+        closed = (
+            log_dir.last_shutdown.broker_epoch if log_dir.last_shutdown.clean else -1 for log_dir in self.configured
+        )
         return -1 if self.offline else min(closed)
 
     @property
     def closed_offset(self) -> int:
         """The metadata offset that the broker had followed then (cached_image.py); -1 if a dir does not say."""
-        offsets = {log_dir.clean_shutdown_offset for log_dir in self.configured}
+        offsets = {log_dir.last_shutdown.metadata_offset for log_dir in self.configured}
         return offsets.pop() if len(offsets) == 1 else -1
 
     @property
     def previous_epoch(self) -> int:
         """What a registration says of the life before (KIP-966): -1 unless every dir was closed cleanly."""
-        return -1 if self.offline else min(log_dir.clean_shutdown_epoch for log_dir in self.configured)
+        return -1 if self.offline else min(log_dir.last_shutdown.broker_epoch for log_dir in self.configured)
 
     def topic_config(self, topic: str) -> TopicConfig:
         """A topic's effective configs under the present image."""

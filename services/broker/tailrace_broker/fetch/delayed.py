@@ -11,7 +11,7 @@ from abc import abstractmethod
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from tailrace.log.read import Scan, Slice
+from tailrace.log.read import SegmentScan, Slice
 from tailrace.wire.hot.fetch import Fetch
 from tailrace_broker.cold_reads.reads import MOST_TRIES, ColdRead, ColdReads
 from tailrace_broker.fetch.sessions import Session
@@ -60,7 +60,7 @@ class DelayedFetch(DelayedOperation):
         self._request, self._session, self._full = asked.request, asked.session, asked.full
         self._takes_files: bool = asked.connection.sends_files
         self._state: dict[str, Any] = asked.connection.state
-        self._cold: list[Slice | Scan] = []  # what must come from the disk before the rows can be known
+        self._cold: list[Slice | SegmentScan] = []  # what must come from the disk before the rows can be known
         self._job: ColdRead | None = None  # under way on the disk
         self._tries = 0
         self._failed = False  # the disk did
@@ -79,7 +79,7 @@ class DelayedFetch(DelayedOperation):
     def _park(self, keys: Iterable[Any]) -> None:
         self._broker.purgatory.park(self, keys, self._request.max_wait_ms)
 
-    def _ask_disk(self, pieces: Sequence[Slice | Scan]) -> None:
+    def _ask_disk(self, pieces: Sequence[Slice | SegmentScan]) -> None:
         """Has the pieces brought; the whole request is looked at again then."""
         self._tries += 1
         self._job = self._cold_reads.start(self._state, list(pieces), self._answered_by_disk)

@@ -66,7 +66,7 @@ async def _up_to_date(request: DescribeConfigsRequest, broker: Broker) -> None:
         await broker.follower.catch_up(_CATCH_UP_MS)
 
 
-def _advertised(entry: describe.Entry, broker: Broker, identity: Identity) -> describe.Entry:
+def _advertised(entry: describe.ConfigEntry, broker: Broker, identity: Identity) -> describe.ConfigEntry:
     """Where clients come by the gateway, its address for this broker, as if it stood in the broker's own file."""
     if entry.name != _ADVERTISED_LISTENERS or entry.value or not identity.advertised_host:
         return entry
@@ -108,7 +108,7 @@ def _refusal(kind: int, name: str, node_id: int) -> str | None:
     return f"Unexpected broker id, expected {node_id} or empty string, but received {name}"
 
 
-def wire_entry(entry: describe.Entry, *, synonyms: bool, documentation: bool) -> Any:
+def wire_entry(entry: describe.ConfigEntry, *, synonyms: bool, documentation: bool) -> Any:
     """One config as the response carries it."""
     return _Entry(
         name=entry.name,

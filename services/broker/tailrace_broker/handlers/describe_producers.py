@@ -16,7 +16,13 @@ from tailrace.metadata import names
 from tailrace.net.context import Context
 from tailrace.net.limits.answer_budget import RefusalTexts
 from tailrace.net.pieces import ROWS_AT_ONCE, freed, in_pieces, in_turns
-from tailrace.wire.hot.producers import NO_SEQUENCE, Described, Producer, encoding_describe_producers, pack
+from tailrace.wire.hot.producers import (
+    NO_SEQUENCE,
+    DescribedProducer,
+    PartitionProducers,
+    encoding_describe_producers,
+    pack,
+)
 from tailrace.wire.messages import DescribeProducersRequest
 
 if TYPE_CHECKING:
@@ -37,7 +43,7 @@ async def handle(request: DescribeProducersRequest, context: Context, broker: Br
             if wrong is None:
                 found.append(await _describe(broker, topic.name, index))
             else:
-                found.append(Described(index, int(wrong.code), texts.of(wrong.message)))
+                found.append(PartitionProducers(index, int(wrong.code), texts.of(wrong.message)))
         topics.append((topic.name, found))
     body = bytes(await in_turns(encoding_describe_producers(topics)))
     await freed(topics)
@@ -53,28 +59,28 @@ def _wrong_topic(broker: Broker, name: str) -> ApiError | None:
     return None
 
 
-async def _describe(broker: Broker, topic: str, index: int) -> Described:
+async def _describe(broker: Broker, topic: str, index: int) -> PartitionProducers:
     partition, code = broker.readable(topic.encode(), index, by_id=False)
     if partition is None:
-        return Described(index, int(code))
+        return PartitionProducers(index, int(code))
     try:
         entries = partition.log.producers.entries
     except ApiError as refused:
         return _refused(index, refused)
     except OSError:
-        return Described(index, int(ErrorCode.KAFKA_STORAGE_ERROR))
+        return PartitionProducers(index, int(ErrorCode.KAFKA_STORAGE_ERROR))
     rows, known = [], list(entries)
     for at in range(0, len(known), PRODUCERS_AT_ONCE):
         if at:
             await broker.others_first()
         ids = known[at : at + PRODUCERS_AT_ONCE]
         rows.append(pack(_producer(one, entry) for one in ids if (entry := entries.get(one)) is not None))
-    return Described(index, 0, None, b"".join(rows))
+    return PartitionProducers(index, 0, None, b"".join(rows))
 
 
-def _producer(producer_id: int, entry: ProducerEntry) -> Producer:
+def _producer(producer_id: int, entry: ProducerEntry) -> DescribedProducer:
     last = entry.batches[-1].last_sequence if entry.batches else NO_SEQUENCE
-    return Producer(
+    return DescribedProducer(
         producer_id,
         entry.producer_epoch,
         last,
@@ -84,5 +90,5 @@ def _producer(producer_id: int, entry: ProducerEntry) -> Producer:
     )
 
 
-def _refused(index: int, why: ApiError) -> Described:
-    return Described(index, int(why.code), why.message)
+def _refused(index: int, why: ApiError) -> PartitionProducers:
+    return PartitionProducers(index, int(why.code), why.message)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from tailrace.config import loggers
-from tailrace.config.alter import Change
+from tailrace.config.alter import AlterConfigOp
 from tailrace.errors import ApiError, ErrorCode
 from tailrace.kafka.resources import ConfigResource
 from tailrace.metadata import names
@@ -59,7 +59,7 @@ def _alter(resource: Any, broker: Broker, *, validate_only: bool) -> None:
     if number != broker.node_id:
         why = f"Unexpected node id. Expected {broker.node_id}, but received {name}"
         raise ApiError(ErrorCode.INVALID_REQUEST, why)
-    changes = [Change(one.name, one.config_operation, one.value) for one in resource.configs]
+    changes = [AlterConfigOp(one.name, one.config_operation, one.value) for one in resource.configs]
     levels = loggers.altered(logs.log_levels(), changes)
     if validate_only:
         return

@@ -43,14 +43,14 @@ _OTHER_OWNER = (
 )
 
 
-class Written(NamedTuple):
+class MarkerRow(NamedTuple):
     """A marker for one partition, and the row that answers it."""
 
     marker: Any
     row: Any
 
 
-class Appended(NamedTuple):
+class PendingMarkers(NamedTuple):
     """Markers that are in a partition's log and wait for its replicas."""
 
     partition: Partition
@@ -61,8 +61,8 @@ class Appended(NamedTuple):
 class Sorted(NamedTuple):
     """The markers of a request by where they go."""
 
-    here: dict[Partition, list[Written]]
-    elsewhere: dict[Address, list[Written]]  # owners of shards of __consumer_offsets
+    here: dict[Partition, list[MarkerRow]]
+    elsewhere: dict[Address, list[MarkerRow]]  # owners of shards of __consumer_offsets
 
 
 async def handle(request: WriteTxnMarkersRequest, context: Context, broker: Broker) -> WriteTxnMarkersResponse:
@@ -74,7 +74,7 @@ async def handle(request: WriteTxnMarkersRequest, context: Context, broker: Brok
             rows = []
             async for index in in_pieces(asked.partition_indexes):
                 row = _Row(partition_index=index, error_code=0)
-                _sort(broker, asked.name, Written(marker, row), found)
+                _sort(broker, asked.name, MarkerRow(marker, row), found)
                 rows.append(row)
             topics.append(_Topic(name=asked.name, partitions=rows))
         results.append(_Result(producer_id=marker.producer_id, topics=topics))
@@ -83,7 +83,7 @@ async def handle(request: WriteTxnMarkersRequest, context: Context, broker: Brok
     return WriteTxnMarkersResponse(markers=results)
 
 
-def _sort(broker: Broker, topic: str, written: Written, found: Sorted) -> None:
+def _sort(broker: Broker, topic: str, written: MarkerRow, found: Sorted) -> None:
     """Puts the marker beside those that go the same way, or refuses it."""
     row = written.row
     known = broker.topics.by_name.get(topic.encode())
@@ -108,7 +108,7 @@ def _sort(broker: Broker, topic: str, written: Written, found: Sorted) -> None:
 # -- the partitions led here -----------------------------------------------------------------------------------------
 
 
-async def _write(broker: Broker, markers: dict[Partition, list[Written]]) -> None:
+async def _write(broker: Broker, markers: dict[Partition, list[MarkerRow]]) -> None:
     """Appends them and waits for the replicas of all of them together."""
     appended = []
     for number, (partition, written) in enumerate(markers.items()):
@@ -128,7 +128,7 @@ async def _write(broker: Broker, markers: dict[Partition, list[Written]]) -> Non
             row.error_code = code
 
 
-def _append(broker: Broker, partition: Partition, written: list[Written]) -> Appended | None:
+def _append(broker: Broker, partition: Partition, written: list[MarkerRow]) -> PendingMarkers | None:
     """Writes a partition's markers with one call; None if all are refused."""
     now_ms, committed = broker.now_ms(), partition.high_watermark
     batches: list[WritableBytes] = []
@@ -144,13 +144,13 @@ def _append(broker: Broker, partition: Partition, written: list[Written]) -> App
             last_offset = max(last_offset, answer.last_offset)
             rows.append(one.row)
     broker.appended(partition, committed)
-    return Appended(partition, last_offset, rows) if rows else None
+    return PendingMarkers(partition, last_offset, rows) if rows else None
 
 
 # -- the shards of coordinators --------------------------------------------------------------------------------------
 
 
-async def _forward(broker: Broker, address: Address, markers: list[Written]) -> None:
+async def _forward(broker: Broker, address: Address, markers: list[MarkerRow]) -> None:
     """Has the owner of shards of `__consumer_offsets` write them."""
     coordinators = broker.coordinators
     assert coordinators is not None
@@ -195,6 +195,6 @@ def _forwarded(markers: list[tuple[Any, list[Any]]]) -> WriteTxnMarkersRequest:
     )
 
 
-def _refuse(written: list[Written], code: ErrorCode) -> None:
+def _refuse(written: list[MarkerRow], code: ErrorCode) -> None:
     for one in written:
         one.row.error_code = int(code)

@@ -12,7 +12,7 @@ from uuid import UUID
 
 from tailrace.errors import ApiError, ErrorCode
 from tailrace.kafka.topics import INTERNAL_TOPICS
-from tailrace.log.append import Appended
+from tailrace.log.append import LogAppendResult
 from tailrace.log.log import Log
 from tailrace.log.read import Slice
 from tailrace.metadata.image import PartitionImage
@@ -25,7 +25,7 @@ from tailrace_broker.replication.throttle import throttled
 from tailrace_broker.waiting.offset_queue import OffsetQueue
 
 
-class Tail:
+class EndWaiters:
     """Who waits for the log to grow (followers), apart from those who wait for the high watermark."""
 
     __slots__ = ("waiters",)
@@ -116,7 +116,7 @@ class Partition:
         # The highest shard epoch seen in the image or in the log's barriers (internal topics only).
         self.shard_epoch = -1
         self.waiters: set[Any] = set()
-        self.tail = Tail()
+        self.tail = EndWaiters()
         self.commits = OffsetQueue()
         self.flushes = OffsetQueue()
         self.deletions = OffsetQueue()
@@ -219,7 +219,9 @@ class Partition:
         leading = self.leading
         return leading is None or len(leading.isr) >= leading.min_isr(self.min_isr)
 
-    def append(self, batches: Sequence[WritableBytes], now_ms: int, *, from_client: bool = True) -> list[Appended]:
+    def append(
+        self, batches: Sequence[WritableBytes], now_ms: int, *, from_client: bool = True
+    ) -> list[LogAppendResult]:
         """Appends the batches with one write. A disk error refuses them all. Alone, the high watermark follows.
 
         Where flush.messages is reached, `syncing` is set and the caller has the log flushed (background/flusher.py).
@@ -228,7 +230,7 @@ class Partition:
             log = self.log
             answers = log.append(batches, self.leader_epoch, now_ms, from_client=from_client)
         except OSError as failed:
-            refusal = Appended(ErrorCode.KAFKA_STORAGE_ERROR, -1, -1, -1, str(failed))
+            refusal = LogAppendResult(ErrorCode.KAFKA_STORAGE_ERROR, -1, -1, -1, str(failed))
             return [refusal] * len(batches)
         self.node.changed.add(self)
         if log.log_end_offset - log.recovery_point >= log.config.flush_messages:

@@ -68,12 +68,12 @@ def tell_recovery(dirs: list[LogDir], log: Any) -> None:
             on_mended(name)
         for stray in log_dir.strays:
             on_stray(stray)
-        if log_dir.failed_before:
+        if log_dir.last_shutdown.failure:
             log.warning(
                 "the disk failed before this start: what no flush had covered is read from it again",
                 log_dir=log_dir.path,
-                why=log_dir.failed_before,
-                bytes=log_dir.reread_bytes,
+                why=log_dir.last_shutdown.failure,
+                bytes=log_dir.last_shutdown.reread_bytes,
             )
         if log_dir.remaining_logs_to_recover:
             tails = log_dir.tails

@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
 from tailrace.errors import ApiError
-from tailrace.log.append import Appended
+from tailrace.log.append import LogAppendResult
 from tailrace.log.limits import BadRecords
 from tailrace.wire.hot.produce_heads import Head
 from tailrace_broker.partitions.partition import Partition
 
 TOPIC_IDS_FROM: Final = 13  # KIP-516
-_NOT_APPENDED: Final = Appended(0, -1, -1, -1, None)
+_NOT_APPENDED: Final = LogAppendResult(0, -1, -1, -1, None)
 
 
 class PartitionAppend:
@@ -28,7 +28,7 @@ class PartitionAppend:
 
     def refuse(self, error_code: int, message: str | None, blamed: tuple[int, ...] = ()) -> None:
         self.error_code = error_code
-        self.appended = Appended(error_code, -1, -1, -1, message, blamed)
+        self.appended = LogAppendResult(error_code, -1, -1, -1, message, blamed)
 
     def refuse_for(self, refused: ApiError) -> None:
         """What an examination found."""

@@ -18,7 +18,7 @@ from tailrace.records.batch import HEADER_SIZE, read_header
 from tailrace.wire.connection import Promised
 from tailrace.wire.hot.produce import ProducePartition
 from tailrace_broker.produce.request import TOPIC_IDS_FROM, PartitionAppend, StagedRequest
-from tailrace_broker.produce.validation_threads import Batch, Examination
+from tailrace_broker.produce.validation_threads import ClientBatch, Examination
 
 if TYPE_CHECKING:
     from tailrace_broker.broker import Broker
@@ -34,7 +34,7 @@ class ValidationInThread(NamedTuple):
     append: PartitionAppend
     key: bytes
     asked: ProducePartition
-    batch: Batch
+    batch: ClientBatch
     verified: Verification | None = None
 
 
@@ -65,7 +65,7 @@ class DeferredAnswer(Promised):
             self.future.set_result(answer or [])
 
 
-class Stage(Protocol):
+class ProducePath(Protocol):
     """What stages and appends the batches that were examined: PlainProduce."""
 
     def stage_examined(
@@ -83,7 +83,7 @@ class Stage(Protocol):
 class Validation:
     """Of one PlainProduce, which stages and appends what was examined."""
 
-    def __init__(self, broker: Broker, path: Stage) -> None:
+    def __init__(self, broker: Broker, path: ProducePath) -> None:
         self._broker = broker
         self._path = path
         self._long: list[ValidationInThread] = []  # what of the request at hand is to be examined in a thread
@@ -120,7 +120,7 @@ class Validation:
             records = bytes(asked.records)  # the frame is gone by then
             self._long.append(
                 ValidationInThread(
-                    append, key, asked._replace(records=memoryview(records)), Batch(limits, records), verified
+                    append, key, asked._replace(records=memoryview(records)), ClientBatch(limits, records), verified
                 )
             )
         return examined

@@ -27,7 +27,7 @@ class _Stopped(Exception):
     """Nobody waits for it any more."""
 
 
-class Batch(NamedTuple):
+class ClientBatch(NamedTuple):
     """A client's batch, and what its topic asks of it."""
 
     limits: Limits
@@ -40,7 +40,7 @@ class Examination:
     There are fewer verdicts than batches where those are all that may be held at once: another one is for the rest.
     """
 
-    def __init__(self, batches: list[Batch], now_ms: int) -> None:
+    def __init__(self, batches: list[ClientBatch], now_ms: int) -> None:
         self.verdicts: list[Examined | ApiError] = []
         self.is_stopped = False
         self._batches = batches

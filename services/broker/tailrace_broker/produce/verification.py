@@ -41,14 +41,14 @@ _SEVERAL: Final = "Transactional records contained more than one producer ID"
 Key = tuple["Partition", int]  # with a producer id
 
 
-class Refusal(NamedTuple):
+class PartitionRefusal(NamedTuple):
     """What a partition is answered."""
 
     error_code: int
     message: str | None = None
 
 
-_FULL: Final = Refusal(
+_FULL: Final = PartitionRefusal(
     ErrorCode.NOT_ENOUGH_REPLICAS,
     "Unable to verify the partition has been added to the transaction: too many requests wait for that",
 )
@@ -57,9 +57,9 @@ _FULL: Final = Refusal(
 class Verdict(NamedTuple):
     """What a held request's partitions are answered, and under which verification the others are appended."""
 
-    refused: dict[AskedPartition, Refusal]
+    refused: dict[AskedPartition, PartitionRefusal]
     verified: dict[AskedPartition, Verification]
-    whole: Refusal | None = None  # of every partition
+    whole: PartitionRefusal | None = None  # of every partition
 
 
 ACKS: Final = (-1, 0, 1)
@@ -77,7 +77,7 @@ class Rows(NamedTuple):
     """Of one request: what is led here, and how the rest is refused, whoever leads it by the time of the append."""
 
     led: list[Transactional]
-    not_led: dict[AskedPartition, Refusal]
+    not_led: dict[AskedPartition, PartitionRefusal]
 
 
 class HeldRequest:
@@ -165,7 +165,7 @@ class Verifier:
         """A client's request with transactional batches: as hold, or why it is refused as a whole."""
         whole = refusal(request)
         if whole is None and request.acks not in ACKS:
-            whole = Refusal(ErrorCode.INVALID_REQUIRED_ACKS)
+            whole = PartitionRefusal(ErrorCode.INVALID_REQUIRED_ACKS)
         if whole is not None:
             return Verdict({}, {}, whole)
         return self.hold(connection, version, correlation_id, request)
@@ -206,24 +206,26 @@ class Verifier:
             place = (topic.key, asked.partition)
             partition, code = self._broker.leading(topic.key, asked.partition, by_id=version >= TOPIC_IDS_FROM)
             if partition is None:
-                rows.not_led[place] = Refusal(code)
+                rows.not_led[place] = PartitionRefusal(code)
             elif not partition.internal and opened(partition):
                 rows.led.append(Transactional(place, partition, header))
         return rows
 
     # -- ask ---------------------------------------------------------------------------------------------------------
 
-    def _verdict(self, rows: list[Transactional], not_led: dict[AskedPartition, Refusal], version: int) -> Verdict:
+    def _verdict(
+        self, rows: list[Transactional], not_led: dict[AskedPartition, PartitionRefusal], version: int
+    ) -> Verdict:
         """Which partitions are refused at once, and which need to be verified; an earlier request may have done it."""
         refused, verified = dict(not_led), dict[AskedPartition, Verification]()
         for place, partition, header in rows:
             log = partition.opened
             if log is None or partition.leader != self._broker.node_id:
-                refused[place] = Refusal(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+                refused[place] = PartitionRefusal(ErrorCode.NOT_LEADER_OR_FOLLOWER)
                 continue
             entry = log.producers.entries.get(header.producer_id)
             if entry is not None and header.producer_epoch < entry.producer_epoch:
-                refused[place] = Refusal(ErrorCode.INVALID_PRODUCER_EPOCH)
+                refused[place] = PartitionRefusal(ErrorCode.INVALID_PRODUCER_EPOCH)
             elif not is_ongoing(entry, header.producer_epoch):
                 verified[place] = log.producers.verifications.begin(
                     header.producer_id,
@@ -275,7 +277,7 @@ class Verifier:
         for row in held.rows:
             code = answers.get((row.partition.topic, row.partition.index), 0)
             if code and verified.pop(row.place, None) is not None:
-                refused[row.place] = Refusal(*produce_error(code, held.version))
+                refused[row.place] = PartitionRefusal(*produce_error(code, held.version))
         self._go_on(held)
 
     # -- go on -------------------------------------------------------------------------------------------------------
@@ -310,17 +312,17 @@ class Verifier:
                 one.begin(one)
 
 
-def refusal(request: Produce) -> Refusal | None:
+def refusal(request: Produce) -> PartitionRefusal | None:
     """Why a client's request with transactional batches is refused as a whole."""
     if request.transactional_id is None:
-        return Refusal(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+        return PartitionRefusal(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
     producers = set()
     for _, asked in transactional(request):
         if asked.records is not None and len(asked.records) >= HEADER_SIZE:
             header = read_header(asked.records)
             if header.producer_id >= 0:
                 producers.add((header.producer_id, header.producer_epoch))
-    return Refusal(ErrorCode.INVALID_PRODUCER_ID_MAPPING, _SEVERAL) if len(producers) > 1 else None
+    return PartitionRefusal(ErrorCode.INVALID_PRODUCER_ID_MAPPING, _SEVERAL) if len(producers) > 1 else None
 
 
 def is_transactional(request: Produce) -> bool:

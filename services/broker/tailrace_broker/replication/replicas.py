@@ -92,6 +92,11 @@ class Replicas:
 
     # -- figures -----------------------------------------------------------------------------------------------------
 
+    @property
+    def followed_count(self) -> int:
+        """Partitions that are fetched from their leaders."""
+        return len(self._followed)
+
     def max_lag(self) -> int:
         """Kafka's MaxLag: how many committed records the furthest behind followed partition lacks, as far as known."""
         return max((fetcher.max_lag() for fetcher in self._fetchers.values()), default=0)

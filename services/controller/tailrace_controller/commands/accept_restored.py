@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from tailrace.runtime.clock import SystemClock
 from tailrace.runtime.process import REFUSED, load_config
-from tailrace_controller.metadata_log.stored import OutcomeUnknown, Position, StoreError
+from tailrace_controller.metadata_log.stored import OutcomeUnknown, ReplayPosition, StoreError
 
 if TYPE_CHECKING:
     from tailrace.config import Config
@@ -45,7 +45,7 @@ def accept(url: str, seen_offset: int) -> int:
         return REFUSED
     store = Store(url, SystemClock().monotonic_ms, _say)
     try:
-        lease = store.follow(Position(1, -1)).lease
+        lease = store.follow(ReplayPosition(1, -1)).lease
         if lease.seen_offset < lease.next_offset:
             sys.stderr.write("tailrace: nothing was seen beyond this database; there is nothing to accept\n")
             return REFUSED

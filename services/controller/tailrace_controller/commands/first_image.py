@@ -20,7 +20,7 @@ from tailrace.runtime.clock import SystemClock
 from tailrace.runtime.process import REFUSED, load_config
 from tailrace_controller.commands.accept_restored import database_url
 from tailrace_controller.metadata_log import projection
-from tailrace_controller.metadata_log.stored import OutcomeUnknown, Position, StoredSnapshot, StoreError
+from tailrace_controller.metadata_log.stored import OutcomeUnknown, ReplayPosition, StoredSnapshot, StoreError
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -36,7 +36,7 @@ def main(arguments: Sequence[str]) -> int:
         clock = SystemClock()
         store = Store(url, clock.monotonic_ms, lambda sentence: None)
         try:
-            lease = store.follow(Position()).lease
+            lease = store.follow(ReplayPosition()).lease
             if lease.next_offset:
                 sys.stderr.write(
                     f"tailrace: the metadata database holds a cluster already, up to {lease.next_offset}\n"

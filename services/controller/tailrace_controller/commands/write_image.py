@@ -13,7 +13,7 @@ from tailrace.runtime.clock import SystemClock
 from tailrace.runtime.process import REFUSED, load_config
 from tailrace_controller.commands.accept_restored import database_url
 from tailrace_controller.metadata_log import bootstrap
-from tailrace_controller.metadata_log.stored import OutcomeUnknown, Position, StoreError
+from tailrace_controller.metadata_log.stored import OutcomeUnknown, ReplayPosition, StoreError
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -30,7 +30,7 @@ def main(arguments: Sequence[str]) -> int:
     clock = SystemClock()
     store = Store(url, clock.monotonic_ms, lambda sentence: None)
     try:
-        image, _ = bootstrap.replay(store.follow(Position()))
+        image, _ = bootstrap.replay(store.follow(ReplayPosition()))
         snapshot = encode_snapshot(image, clock.wall_ms())
         name = f"{snapshot.end_offset:020d}-{max(snapshot.epoch, 0):010d}.checkpoint"
         (Path(options.to) / name).write_bytes(snapshot.data)

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from tailrace.config import Config, alter
-from tailrace.config.definition import Scope
+from tailrace.config.definition import ConfigScope
 from tailrace.config.topic import validate as validate_topic
 from tailrace.errors import ApiError, ErrorCode
 from tailrace.kafka.resources import ConfigResource
@@ -22,41 +22,43 @@ from tailrace.wire.messages import (
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsResponse,
 )
+from tailrace_controller.controller_result import ControllerResult, check_size
 from tailrace_controller.decide import elections, resources, topic_rules
-from tailrace_controller.effects import Effects, check_size
 
 _SCOPES = {
-    ConfigResource.TOPIC: Scope.TOPIC,
-    ConfigResource.BROKER: Scope.BROKER,
-    ConfigResource.GROUP: Scope.GROUP,
-    ConfigResource.CLIENT_METRICS: Scope.CLIENT_METRICS,
+    ConfigResource.TOPIC: ConfigScope.TOPIC,
+    ConfigResource.BROKER: ConfigScope.BROKER,
+    ConfigResource.GROUP: ConfigScope.GROUP,
+    ConfigResource.CLIENT_METRICS: ConfigScope.CLIENT_METRICS,
 }
 
 
 def incremental(
     image: MetadataImage, request: IncrementalAlterConfigsRequest, config: Config
-) -> Effects[IncrementalAlterConfigsResponse]:
+) -> ControllerResult[IncrementalAlterConfigsResponse]:
     """Sets, deletes, appends to and subtracts from single configs."""
 
     def changed(current: Mapping[str, str], resource: Any) -> dict[str, str]:
-        changes = [alter.Change(one.name, one.config_operation, one.value) for one in resource.configs]
+        changes = [alter.AlterConfigOp(one.name, one.config_operation, one.value) for one in resource.configs]
         scope = _SCOPES[resource.resource_type]
         return alter.apply(current, changes, alter.DEFINITIONS_OF[scope])
 
     row = IncrementalAlterConfigsResponse.AlterConfigsResourceResponse
     rows, records = _each(image, request.resources, config, changed, row)
-    return Effects(IncrementalAlterConfigsResponse(responses=rows), () if request.validate_only else records)
+    return ControllerResult(IncrementalAlterConfigsResponse(responses=rows), () if request.validate_only else records)
 
 
-def replacing(image: MetadataImage, request: AlterConfigsRequest, config: Config) -> Effects[AlterConfigsResponse]:
+def replacing(
+    image: MetadataImage, request: AlterConfigsRequest, config: Config
+) -> ControllerResult[AlterConfigsResponse]:
     """Makes the named configs all there are of each resource."""
 
     def changed(_current: Mapping[str, str], resource: Any) -> dict[str, str]:
-        changes = [alter.Change(one.name, alter.Operation.SET, one.value) for one in resource.configs]
+        changes = [alter.AlterConfigOp(one.name, alter.Operation.SET, one.value) for one in resource.configs]
         return alter.apply({}, changes, {})
 
     rows, records = _each(image, request.resources, config, changed, AlterConfigsResponse.AlterConfigsResourceResponse)
-    return Effects(AlterConfigsResponse(responses=rows), () if request.validate_only else records)
+    return ControllerResult(AlterConfigsResponse(responses=rows), () if request.validate_only else records)
 
 
 def _each(

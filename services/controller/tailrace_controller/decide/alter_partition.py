@@ -14,9 +14,9 @@ from tailrace.metadata.image import MetadataImage, PartitionImage, TopicImage
 from tailrace.metadata.records import NO_LEADER_CHANGE, NO_UUID, PartitionChangeRecord
 from tailrace.metadata.replay import changed
 from tailrace.wire.messages import AlterPartitionRequest, AlterPartitionResponse
+from tailrace_controller.controller_result import ControllerResult
 from tailrace_controller.decide import elections
 from tailrace_controller.decide.partition_change import RECOVERED, RECOVERING, Wish
-from tailrace_controller.effects import Effects
 
 WITH_EPOCHS = 3  # the version from which on the ISR names broker epochs
 _ANY_EPOCH = -1
@@ -26,11 +26,11 @@ _Partition = _Topic.PartitionData
 
 def alter(
     image: MetadataImage, request: AlterPartitionRequest, version: int, config: Config
-) -> Effects[AlterPartitionResponse]:
+) -> ControllerResult[AlterPartitionResponse]:
     """Records the ISRs that may be; STALE_BROKER_EPOCH refuses the whole request of an earlier life or a stranger."""
     broker = image.brokers.get(request.broker_id)
     if broker is None or broker.broker_epoch != request.broker_epoch:
-        return Effects(AlterPartitionResponse(error_code=ErrorCode.STALE_BROKER_EPOCH, topics=[]))
+        return ControllerResult(AlterPartitionResponse(error_code=ErrorCode.STALE_BROKER_EPOCH, topics=[]))
     rules = elections.Elections(image, config)
     records: list[PartitionChangeRecord] = []
     topics = []
@@ -43,7 +43,7 @@ def alter(
             if record is not None:
                 records.append(record)
         topics.append(_Topic(topic_id=asked.topic_id, partitions=rows))
-    return Effects(AlterPartitionResponse(error_code=0, topics=topics), tuple(records))
+    return ControllerResult(AlterPartitionResponse(error_code=0, topics=topics), tuple(records))
 
 
 def _alter_one(

@@ -11,10 +11,10 @@ from tailrace.metadata.image import BrokerImage, MetadataImage
 from tailrace.metadata.records import NO_LEADER, NO_UUID, PartitionChangeRecord
 from tailrace.metadata.replay import planned
 from tailrace.wire.messages import AssignReplicasToDirsRequest, AssignReplicasToDirsResponse
+from tailrace_controller.controller_result import ControllerResult
 from tailrace_controller.decide import elections, partition_change
 from tailrace_controller.decide.brokers import check_epoch
 from tailrace_controller.decide.partition_change import Wish
-from tailrace_controller.effects import Effects
 
 _Dir = AssignReplicasToDirsResponse.DirectoryData
 _Topic = _Dir.TopicData
@@ -23,7 +23,7 @@ _Row = _Topic.PartitionData
 
 def assign(
     image: MetadataImage, request: AssignReplicasToDirsRequest, config: Config
-) -> Effects[AssignReplicasToDirsResponse]:
+) -> ControllerResult[AssignReplicasToDirsResponse]:
     """Notes where the replicas lie; each has its own error, STALE_BROKER_EPOCH refuses them all.
 
     One that lies on a directory that is offline loses its leadership; one that is online now may get one.
@@ -44,7 +44,7 @@ def assign(
             topics.append(_Topic(topic_id=wanted.topic_id, partitions=rows))
         directories.append(_Dir(id=asked.id, topics=topics))
     elected = _elect(planned(image, records), broker, records, config)
-    return Effects(AssignReplicasToDirsResponse(error_code=0, directories=directories), (*records, *elected))
+    return ControllerResult(AssignReplicasToDirsResponse(error_code=0, directories=directories), (*records, *elected))
 
 
 def _assign_one(

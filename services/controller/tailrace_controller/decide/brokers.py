@@ -27,8 +27,8 @@ from tailrace.wire.messages import (
     BrokerRegistrationResponse,
     UnregisterBrokerResponse,
 )
+from tailrace_controller.controller_result import ControllerResult
 from tailrace_controller.decide import elections, features, log_dirs
-from tailrace_controller.effects import Effects
 
 FENCED, UNFENCED = 1, -1
 AT_ONCE_MAX = 1000  # partitions that a fenced broker's leaderships do not wait for
@@ -36,7 +36,7 @@ AT_ONCE_MAX = 1000  # partitions that a fenced broker's leaderships do not wait 
 
 def register(
     image: MetadataImage, request: BrokerRegistrationRequest, config: Config, *, is_connected: bool
-) -> Effects[BrokerRegistrationResponse]:
+) -> ControllerResult[BrokerRegistrationResponse]:
     """Gives a new incarnation its epoch, the offset of its record; the same incarnation keeps the one it has.
 
     is_connected says that the present incarnation still heartbeats: then another one is refused
@@ -60,11 +60,11 @@ def register(
         record = _registration(request, incarnation_id, broker.broker_epoch, broker)
         unchanged = record.end_points == broker.endpoints and record.rack == broker.rack
         records: tuple[MetadataRecord, ...] = () if unchanged else (record,)
-        return Effects(BrokerRegistrationResponse(error_code=0, broker_epoch=broker.broker_epoch), records)
+        return ControllerResult(BrokerRegistrationResponse(error_code=0, broker_epoch=broker.broker_epoch), records)
     epoch = image.offset + 1
     record = _registration(request, incarnation_id, epoch, None)
     changes = _after_restart(image, broker, request, config)
-    return Effects(BrokerRegistrationResponse(error_code=0, broker_epoch=epoch), (record, *changes))
+    return ControllerResult(BrokerRegistrationResponse(error_code=0, broker_epoch=epoch), (record, *changes))
 
 
 def _after_restart(
@@ -97,7 +97,7 @@ def _registration(
 
 def heartbeat(
     image: MetadataImage, committed: MetadataImage, request: BrokerHeartbeatRequest, config: Config
-) -> Effects[BrokerHeartbeatResponse]:
+) -> ControllerResult[BrokerHeartbeatResponse]:
     """Unfences a broker that has read its own registration; fences or shuts down one that asks for it.
 
     A broker may shut down when no leader is left to move: the answer to the heartbeat that moved some is "not yet", so
@@ -120,7 +120,7 @@ def heartbeat(
         is_fenced=fenced,
         should_shut_down=request.want_shut_down and not failed and not moved and (bool(records) or _may_go(known)),
     )
-    return Effects(response, records)
+    return ControllerResult(response, records)
 
 
 def _wanted(
@@ -149,7 +149,7 @@ def fence(image: MetadataImage, broker: BrokerImage, config: Config) -> tuple[Me
     return (change, *elections.on_broker_gone(image, broker.broker_id, config))
 
 
-def hand_over(image: MetadataImage, broker_id: int, broker_epoch: int, config: Config) -> Effects[None]:
+def hand_over(image: MetadataImage, broker_id: int, broker_epoch: int, config: Config) -> ControllerResult[None]:
     """Moves the leaderships of a broker that is to be fenced next, where they would wait long for its other partitions.
 
     It takes a while to write what changes in thousands of partitions, most of which have their leader and can go on
@@ -157,22 +157,22 @@ def hand_over(image: MetadataImage, broker_id: int, broker_epoch: int, config: C
     """
     broker = image.brokers.get(broker_id)
     if broker is None or broker.fenced or broker.broker_epoch != broker_epoch:
-        return Effects(None)
+        return ControllerResult(None)
     others = sum(broker_id in part.isr and part.leader != broker_id for _, _, part in elections.partitions(image))
     if others <= AT_ONCE_MAX:
-        return Effects(None)
-    return Effects(None, tuple(elections.leaders_of(image, broker_id, config)))
+        return ControllerResult(None)
+    return ControllerResult(None, tuple(elections.leaders_of(image, broker_id, config)))
 
 
-def expire(image: MetadataImage, broker_id: int, broker_epoch: int, config: Config) -> Effects[bool]:
+def expire(image: MetadataImage, broker_id: int, broker_epoch: int, config: Config) -> ControllerResult[bool]:
     """Fences a broker that was not heard, unless it registered anew meanwhile; the reply says whether it did."""
     broker = image.brokers.get(broker_id)
     if broker is None or broker.fenced or broker.broker_epoch != broker_epoch:
-        return Effects(False)
-    return Effects(True, fence(image, broker, config))
+        return ControllerResult(False)
+    return ControllerResult(True, fence(image, broker, config))
 
 
-def unregister(image: MetadataImage, broker_id: int, config: Config) -> Effects[UnregisterBrokerResponse]:
+def unregister(image: MetadataImage, broker_id: int, config: Config) -> ControllerResult[UnregisterBrokerResponse]:
     """Forgets a broker, live or not, as Kafka does; BROKER_ID_NOT_REGISTERED if there is none.
 
     Partitions keep it among their replicas: move them first (AlterPartitionReassignments).
@@ -182,7 +182,7 @@ def unregister(image: MetadataImage, broker_id: int, config: Config) -> Effects[
         raise ApiError(ErrorCode.BROKER_ID_NOT_REGISTERED, f"Broker ID {broker_id} is not currently registered")
     records: list[MetadataRecord] = [*elections.on_broker_gone(image, broker_id, config)]
     records.append(UnregisterBrokerRecord(broker_id, broker.broker_epoch))
-    return Effects(UnregisterBrokerResponse(error_code=0, error_message=None), tuple(records))
+    return ControllerResult(UnregisterBrokerResponse(error_code=0, error_message=None), tuple(records))
 
 
 def check_epoch(image: MetadataImage, broker_id: int, broker_epoch: int) -> BrokerImage:

@@ -14,7 +14,7 @@ from tailrace.wire.messages import (
     DescribeClientQuotasRequest,
     DescribeClientQuotasResponse,
 )
-from tailrace_controller.effects import Effects, check_size
+from tailrace_controller.controller_result import ControllerResult, check_size
 
 KAFKA_ENTITY_TYPES = frozenset({USER, CLIENT_ID, IP})
 IP_KEYS = frozenset({"connection_creation_rate"})  # KIP-612
@@ -28,7 +28,7 @@ _EPSILON = 1e-6
 EXACT, DEFAULT, ANY = range(3)  # match types of a filter
 
 
-def alter(image: MetadataImage, request: AlterClientQuotasRequest) -> Effects[AlterClientQuotasResponse]:
+def alter(image: MetadataImage, request: AlterClientQuotasRequest) -> ControllerResult[AlterClientQuotasResponse]:
     """Sets and removes quotas; each entry has its own error (INVALID_REQUEST)."""
     records: list[ClientQuotaRecord] = []
     entries = []
@@ -42,7 +42,7 @@ def alter(image: MetadataImage, request: AlterClientQuotasRequest) -> Effects[Al
         row = AlterClientQuotasResponse.EntryData
         entity = [row.EntityData(entity_type=part.entity_type, entity_name=part.entity_name) for part in entry.entity]
         entries.append(row(error_code=code, error_message=message, entity=entity))
-    return Effects(AlterClientQuotasResponse(entries=entries), () if request.validate_only else tuple(records))
+    return ControllerResult(AlterClientQuotasResponse(entries=entries), () if request.validate_only else tuple(records))
 
 
 def _alter_one(image: MetadataImage, entry: Any) -> list[ClientQuotaRecord]:
@@ -99,13 +99,15 @@ def _check_entity(names: dict[str, str | None]) -> None:
             raise ApiError(ErrorCode.INVALID_REQUEST, f"{ip} is not a valid IP or resolvable host.")
 
 
-def describe(image: MetadataImage, request: DescribeClientQuotasRequest) -> Effects[DescribeClientQuotasResponse]:
+def describe(
+    image: MetadataImage, request: DescribeClientQuotasRequest
+) -> ControllerResult[DescribeClientQuotasResponse]:
     """Returns the quotas whose entity matches every component; strict also wants nothing else in the entity."""
     try:
         wanted = _filter(request)
     except ApiError as refused:  # entries are null then, not empty
         reply = DescribeClientQuotasResponse(error_code=refused.code, error_message=refused.message, entries=None)
-        return Effects(reply)
+        return ControllerResult(reply)
     row = DescribeClientQuotasResponse.EntryData
     entries = [
         row(
@@ -115,7 +117,7 @@ def describe(image: MetadataImage, request: DescribeClientQuotasRequest) -> Effe
         for entity, quotas in image.quotas.items()
         if _matches(entity, wanted, strict=request.strict)
     ]
-    return Effects(DescribeClientQuotasResponse(error_code=0, error_message="", entries=entries))
+    return ControllerResult(DescribeClientQuotasResponse(error_code=0, error_message="", entries=entries))
 
 
 def _filter(request: DescribeClientQuotasRequest) -> dict[str, tuple[int, str | None]]:

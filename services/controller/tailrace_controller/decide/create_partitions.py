@@ -9,16 +9,16 @@ from tailrace.metadata.records import MetadataRecord, PartitionRecord
 from tailrace.net.spread import counted
 from tailrace.quota.mutations import UNLIMITED, MutationQuota
 from tailrace.wire.messages import CreatePartitionsRequest, CreatePartitionsResponse
+from tailrace_controller.controller_result import MAX_RECORDS, ControllerResult
 from tailrace_controller.decide import placement, shards
 from tailrace_controller.decide.placement import Load, Placed
-from tailrace_controller.effects import MAX_RECORDS, Effects
 
 _Result = CreatePartitionsResponse.CreatePartitionsTopicResult
 
 
 def create(
     image: MetadataImage, request: CreatePartitionsRequest, quota: MutationQuota = UNLIMITED
-) -> Effects[CreatePartitionsResponse]:
+) -> ControllerResult[CreatePartitionsResponse]:
     """Adds partitions where the count is an increase and the client's quota allows it (KIP-599)."""
     asked = counted(topic.name for topic in request.topics)
     load = placement.Load(image)
@@ -38,8 +38,8 @@ def create(
         results.append(_Result(name=topic.name, error_code=code, error_message=message))
     asked.clear()
     if request.validate_only or not records:
-        return Effects(CreatePartitionsResponse(results=results))
-    return Effects(CreatePartitionsResponse(results=results), shards.with_assignment(image, tuple(records)))
+        return ControllerResult(CreatePartitionsResponse(results=results))
+    return ControllerResult(CreatePartitionsResponse(results=results), shards.with_assignment(image, tuple(records)))
 
 
 def _add(image: MetadataImage, asked: Any, most: int, load: Load, quota: MutationQuota) -> tuple[MetadataRecord, ...]:

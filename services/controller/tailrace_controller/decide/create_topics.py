@@ -16,9 +16,9 @@ from tailrace.metadata.records import ConfigRecord, MetadataRecord, PartitionRec
 from tailrace.net.spread import counted
 from tailrace.quota.mutations import UNLIMITED, MutationQuota
 from tailrace.wire.messages import CreateTopicsRequest, CreateTopicsResponse
+from tailrace_controller.controller_result import MAX_RECORDS, ControllerResult, check_size
 from tailrace_controller.decide import internal_topics, placement, resources, shards
 from tailrace_controller.decide.placement import Placed
-from tailrace_controller.effects import MAX_RECORDS, Effects, check_size
 
 NOT_GIVEN = -1
 _Result = CreateTopicsResponse.CreatableTopicResult
@@ -30,7 +30,7 @@ def create(
     config: Config,
     new_topic_id: Callable[[], UUID],
     quota: MutationQuota = UNLIMITED,
-) -> Effects[CreateTopicsResponse]:
+) -> ControllerResult[CreateTopicsResponse]:
     """Creates what can be created, in the request's order; each topic has its own error.
 
     THROTTLING_QUOTA_EXCEEDED for topics above the client's quota (KIP-599); as in Kafka, validating alone counts, too.
@@ -57,7 +57,9 @@ def create(
         results.append(result)
     asked.clear()
     records = () if request.validate_only else tuple(creation.records)
-    return Effects(CreateTopicsResponse(topics=results), shards.with_assignment(image, records) if records else ())
+    return ControllerResult(
+        CreateTopicsResponse(topics=results), shards.with_assignment(image, records) if records else ()
+    )
 
 
 def _check_partitions(request: CreateTopicsRequest, config: Config) -> None:
@@ -151,7 +153,7 @@ class _Creation:
         return [_config_row(entry) for entry in describe.topic({}, self._config)]
 
 
-def _config_row(entry: describe.Entry) -> Any:
+def _config_row(entry: describe.ConfigEntry) -> Any:
     return _Result.CreatableTopicConfigs(
         name=entry.name,
         value=entry.value,

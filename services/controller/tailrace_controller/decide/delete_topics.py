@@ -10,7 +10,7 @@ from tailrace.metadata.records import NO_UUID, RemoveTopicRecord
 from tailrace.net.spread import counted
 from tailrace.quota.mutations import UNLIMITED, MutationQuota
 from tailrace.wire.messages import DeleteTopicsRequest, DeleteTopicsResponse
-from tailrace_controller.effects import Effects, check_size
+from tailrace_controller.controller_result import ControllerResult, check_size
 
 _Result = DeleteTopicsResponse.DeletableTopicResult
 
@@ -21,7 +21,7 @@ def delete(
     version: int,
     config: Config,
     quota: MutationQuota = UNLIMITED,
-) -> Effects[DeleteTopicsResponse]:
+) -> ControllerResult[DeleteTopicsResponse]:
     """Deletes what exists; each topic has its own error. delete.topic.enable=false refuses all.
 
     POLICY_VIOLATION for topics beyond 10,000, as in Kafka, whose word for it is UNKNOWN_SERVER_ERROR.
@@ -64,7 +64,7 @@ def delete(
             result = _Result(name=topic.name, topic_id=topic.topic_id, error_code=0, error_message=None)
         results.append(result)
     times.clear()
-    return Effects(DeleteTopicsResponse(responses=results), tuple(records.values()))
+    return ControllerResult(DeleteTopicsResponse(responses=results), tuple(records.values()))
 
 
 def _find(image: MetadataImage, name: str | None, topic_id: UUID | None) -> TopicImage:

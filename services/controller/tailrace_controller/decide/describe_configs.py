@@ -15,8 +15,8 @@ from tailrace.wire.messages import (
     ListConfigResourcesRequest,
     ListConfigResourcesResponse,
 )
+from tailrace_controller.controller_result import ControllerResult
 from tailrace_controller.decide import resources
-from tailrace_controller.effects import Effects
 
 _Result = DescribeConfigsResponse.DescribeConfigsResult
 _Config = _Result.DescribeConfigsResourceResult
@@ -24,9 +24,9 @@ _Config = _Result.DescribeConfigsResourceResult
 
 def describe_configs(
     image: MetadataImage, request: DescribeConfigsRequest, config: Config
-) -> Effects[DescribeConfigsResponse]:
+) -> ControllerResult[DescribeConfigsResponse]:
     """Describes every config of each resource, with source and synonyms; each resource has its own error."""
-    return Effects(DescribeConfigsResponse(results=list(described(image, request, config))))
+    return ControllerResult(DescribeConfigsResponse(results=list(described(image, request, config))))
 
 
 def described(image: MetadataImage, request: DescribeConfigsRequest, config: Config) -> Iterator[Any]:
@@ -108,12 +108,12 @@ class _Description:
             self._brokers[name] = self._described(entries)
         return self._brokers[name]
 
-    def _described(self, entries: Iterable[describe.Entry]) -> list[Any]:
+    def _described(self, entries: Iterable[describe.ConfigEntry]) -> list[Any]:
         synonyms, documentation = self._request.include_synonyms, self._request.include_documentation
         return [_row(entry, synonyms=synonyms, documentation=documentation) for entry in entries]
 
 
-def _row(entry: describe.Entry, *, synonyms: bool, documentation: bool) -> Any:
+def _row(entry: describe.ConfigEntry, *, synonyms: bool, documentation: bool) -> Any:
     return _Config(
         name=entry.name,
         value=entry.value,
@@ -131,7 +131,7 @@ def _row(entry: describe.Entry, *, synonyms: bool, documentation: bool) -> Any:
 
 def list_resources(
     image: MetadataImage, request: ListConfigResourcesRequest, version: int
-) -> Effects[ListConfigResourcesResponse]:
+) -> ControllerResult[ListConfigResourcesResponse]:
     """Names config resources by type; v0 knows client metrics only, an empty list in v1 means all types."""
     brokers = [str(broker_id) for broker_id in sorted(image.brokers)]
     present: dict[int, list[str]] = {
@@ -146,7 +146,7 @@ def list_resources(
         raise ApiError(ErrorCode.UNSUPPORTED_VERSION)
     row = ListConfigResourcesResponse.ConfigResource
     rows = [row(resource_name=name, resource_type=kind) for kind in wanted for name in present[kind]]
-    return Effects(ListConfigResourcesResponse(error_code=0, config_resources=rows))
+    return ControllerResult(ListConfigResourcesResponse(error_code=0, config_resources=rows))
 
 
 def _configured(image: MetadataImage, kind: int) -> list[str]:

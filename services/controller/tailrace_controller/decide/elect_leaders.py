@@ -9,9 +9,9 @@ from tailrace.metadata.image import MetadataImage
 from tailrace.metadata.records import NO_LEADER, PartitionChangeRecord
 from tailrace.net.limits.answer_budget import RefusalTexts
 from tailrace.wire.messages import ElectLeadersRequest, ElectLeadersResponse
+from tailrace_controller.controller_result import ControllerResult, check_size
 from tailrace_controller.decide.elections import Elections
 from tailrace_controller.decide.partition_change import Election, Wish
-from tailrace_controller.effects import Effects, check_size
 
 PREFERRED, UNCLEAN = 0, 1  # election types on the wire
 _ELECTIONS = {PREFERRED: Election.PREFERRED, UNCLEAN: Election.UNCLEAN}
@@ -24,7 +24,7 @@ _SENTENCES = {
 }
 
 
-def elect(image: MetadataImage, request: ElectLeadersRequest, config: Config) -> Effects[ElectLeadersResponse]:
+def elect(image: MetadataImage, request: ElectLeadersRequest, config: Config) -> ControllerResult[ElectLeadersResponse]:
     """Elects where it can; each partition has its own error. INVALID_REQUEST for an unknown type of election.
 
     POLICY_VIOLATION where more than 10,000 leaders would change, all of it, as in Kafka.
@@ -46,7 +46,7 @@ def elect(image: MetadataImage, request: ElectLeadersRequest, config: Config) ->
             if request.topic_partitions is not None or code != ErrorCode.ELECTION_NOT_NEEDED:
                 rows.append(_Partition(partition_id=index, error_code=code, error_message=texts.of(message)))
         topics.append(_Topic(topic=name, partition_result=rows))
-    return Effects(ElectLeadersResponse(error_code=0, replica_election_results=topics), tuple(records))
+    return ControllerResult(ElectLeadersResponse(error_code=0, replica_election_results=topics), tuple(records))
 
 
 def _asked(image: MetadataImage, request: ElectLeadersRequest) -> Iterator[tuple[str, Any]]:

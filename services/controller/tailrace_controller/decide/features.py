@@ -12,7 +12,7 @@ from tailrace.kafka.features import METADATA_VERSION, SUPPORTED, UNNAMED, Levels
 from tailrace.metadata.image import MetadataImage
 from tailrace.metadata.records import FeatureLevelRecord
 from tailrace.wire.messages import BrokerRegistrationRequest, UpdateFeaturesRequest, UpdateFeaturesResponse
-from tailrace_controller.effects import Effects
+from tailrace_controller.controller_result import ControllerResult
 
 
 class UpgradeType(IntEnum):
@@ -26,7 +26,9 @@ class UpgradeType(IntEnum):
 _TYPES: Final = frozenset(UpgradeType)
 
 
-def update(image: MetadataImage, request: UpdateFeaturesRequest, controller_id: int) -> Effects[UpdateFeaturesResponse]:
+def update(
+    image: MetadataImage, request: UpdateFeaturesRequest, controller_id: int
+) -> ControllerResult[UpdateFeaturesResponse]:
     """Finalizes the levels; INVALID_UPDATE_VERSION for the whole request where one of them cannot be."""
     levels = dict(image.features)
     for asked in request.feature_updates:
@@ -41,7 +43,7 @@ def update(image: MetadataImage, request: UpdateFeaturesRequest, controller_id: 
     results = [result(feature=asked.feature, error_code=0, error_message="NONE") for asked in request.feature_updates]
     changed = {name: level for name, level in levels.items() if level != image.features.get(name, 0)}
     records = () if request.validate_only else tuple(FeatureLevelRecord(*one) for one in changed.items())
-    return Effects(UpdateFeaturesResponse(error_code=0, error_message=None, results=results), records)
+    return ControllerResult(UpdateFeaturesResponse(error_code=0, error_message=None, results=results), records)
 
 
 def _refusal(image: MetadataImage, name: str, level: int, kind: int, controller_id: int) -> str | None:

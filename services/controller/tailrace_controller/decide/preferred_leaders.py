@@ -3,14 +3,14 @@
 from tailrace.config import Config
 from tailrace.metadata.image import MetadataImage
 from tailrace.metadata.records import PartitionChangeRecord
+from tailrace_controller.controller_result import ControllerResult
 from tailrace_controller.decide.elections import Elections, partitions
 from tailrace_controller.decide.partition_change import Election, Wish
-from tailrace_controller.effects import Effects
 
 ELECTIONS_AT_ONCE = 1000  # Kafka's MAX_ELECTIONS_PER_IMBALANCE
 
 
-def restore(image: MetadataImage, config: Config, limit: int = ELECTIONS_AT_ONCE) -> Effects[bool]:
+def restore(image: MetadataImage, config: Config, limit: int = ELECTIONS_AT_ONCE) -> ControllerResult[bool]:
     """Elects preferred leaders, not more than limit at once; the reply says whether there are more to elect."""
     elections = Elections(image, config)
     records: list[PartitionChangeRecord] = []
@@ -19,8 +19,8 @@ def restore(image: MetadataImage, config: Config, limit: int = ELECTIONS_AT_ONCE
         if partition.leader == preferred or preferred not in elections.may_lead or preferred not in partition.isr:
             continue
         if len(records) == limit:
-            return Effects(True, tuple(records))
+            return ControllerResult(True, tuple(records))
         record = elections.change(topic, index, partition, Wish(Election.PREFERRED))
         if record is not None:
             records.append(record)
-    return Effects(False, tuple(records))
+    return ControllerResult(False, tuple(records))

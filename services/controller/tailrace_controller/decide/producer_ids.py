@@ -3,16 +3,18 @@
 from tailrace.metadata.image import MetadataImage
 from tailrace.metadata.records import ProducerIdsRecord
 from tailrace.wire.messages import AllocateProducerIdsRequest, AllocateProducerIdsResponse
+from tailrace_controller.controller_result import ControllerResult
 from tailrace_controller.decide.brokers import check_epoch
-from tailrace_controller.effects import Effects
 
 BLOCK_SIZE = 1000
 
 
-def allocate(image: MetadataImage, request: AllocateProducerIdsRequest) -> Effects[AllocateProducerIdsResponse]:
+def allocate(
+    image: MetadataImage, request: AllocateProducerIdsRequest
+) -> ControllerResult[AllocateProducerIdsResponse]:
     """Gives the broker the next block; STALE_BROKER_EPOCH or BROKER_ID_NOT_REGISTERED if it is another one."""
     check_epoch(image, request.broker_id, request.broker_epoch)
     start = image.next_producer_id
     record = ProducerIdsRecord(request.broker_id, request.broker_epoch, start + BLOCK_SIZE)
     response = AllocateProducerIdsResponse(error_code=0, producer_id_start=start, producer_id_len=BLOCK_SIZE)
-    return Effects(response, (record,))
+    return ControllerResult(response, (record,))

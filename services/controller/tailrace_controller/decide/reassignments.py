@@ -17,10 +17,10 @@ from tailrace.wire.messages import (
     ListPartitionReassignmentsRequest,
     ListPartitionReassignmentsResponse,
 )
+from tailrace_controller.controller_result import ControllerResult, check_size
 from tailrace_controller.decide import placement
 from tailrace_controller.decide.elections import Elections
 from tailrace_controller.decide.partition_change import Election, Wish, without
-from tailrace_controller.effects import Effects, check_size
 
 _Topic = AlterPartitionReassignmentsResponse.ReassignableTopicResponse
 _Partition = _Topic.ReassignablePartitionResponse
@@ -29,7 +29,7 @@ _Ongoing = ListPartitionReassignmentsResponse.OngoingTopicReassignment
 
 def alter(
     image: MetadataImage, request: AlterPartitionReassignmentsRequest, version: int, config: Config
-) -> Effects[AlterPartitionReassignmentsResponse]:
+) -> ControllerResult[AlterPartitionReassignmentsResponse]:
     """Starts, changes and cancels reassignments; each partition has its own error.
 
     POLICY_VIOLATION for those beyond 10,000, as in Kafka, whose word for it is UNKNOWN_SERVER_ERROR.
@@ -60,7 +60,7 @@ def alter(
     response = AlterPartitionReassignmentsResponse(
         error_code=0, error_message=None, responses=topics, allow_replication_factor_change=may_change_factor
     )
-    return Effects(response, tuple(records))
+    return ControllerResult(response, tuple(records))
 
 
 def listed(image: MetadataImage, request: ListPartitionReassignmentsRequest) -> ListPartitionReassignmentsResponse:

@@ -5,14 +5,16 @@ from collections.abc import Iterable
 from tailrace.config import Config
 from tailrace.config.alter import DEFINITIONS_OF
 from tailrace.config.config import not_honoured
-from tailrace.config.definition import Scope
+from tailrace.config.definition import ConfigScope
 from tailrace.errors import ApiError, ErrorCode
 from tailrace.kafka.resources import ALL_BROKERS, ConfigResource
 from tailrace.metadata import names
 from tailrace.metadata.image import MetadataImage
 from tailrace.metadata.records import ConfigRecord, MetadataRecord
 
-_ALTERABLE = {kind.value: Scope(kind.label) for kind in ConfigResource if kind is not ConfigResource.BROKER_LOGGER}
+_ALTERABLE = {
+    kind.value: ConfigScope(kind.label) for kind in ConfigResource if kind is not ConfigResource.BROKER_LOGGER
+}
 
 
 def cluster_config(image: MetadataImage, config: Config) -> Config:

@@ -4,14 +4,14 @@ from tailrace.errors import ApiError, ErrorCode
 from tailrace.metadata.image import MetadataImage, ServiceImage
 from tailrace.metadata.records import NO_UUID, Endpoint, MetadataRecord, RemoveServiceRecord, ServiceRecord
 from tailrace.wire.messages import RegisterServiceRequest, ServiceHeartbeatRequest
+from tailrace_controller.controller_result import ControllerResult
 from tailrace_controller.decide import shards
-from tailrace_controller.effects import Effects
 
 COORDINATOR, QUOTA = "coordinator", "quota"
 ROLES = ("gateway", COORDINATOR, QUOTA)
 
 
-def register(image: MetadataImage, request: RegisterServiceRequest, *, is_connected: bool) -> Effects[int]:
+def register(image: MetadataImage, request: RegisterServiceRequest, *, is_connected: bool) -> ControllerResult[int]:
     """Registers an incarnation; the reply is its epoch, the offset of its record.
 
     INVALID_REQUEST for an unknown role; DUPLICATE_BROKER_REGISTRATION while another incarnation still heartbeats.
@@ -23,7 +23,7 @@ def register(image: MetadataImage, request: RegisterServiceRequest, *, is_connec
     present = image.services.get((request.role, request.service_id))
     same = present is not None and present.incarnation_id == incarnation_id
     if present is not None and same and present.endpoints == endpoints:
-        return Effects(present.service_epoch)
+        return ControllerResult(present.service_epoch)
     if present is not None and not same and is_connected:
         raise ApiError(
             ErrorCode.DUPLICATE_BROKER_REGISTRATION,
@@ -32,17 +32,17 @@ def register(image: MetadataImage, request: RegisterServiceRequest, *, is_connec
     epoch = image.offset + 1
     record = ServiceRecord(request.role, request.service_id, epoch, incarnation_id, endpoints)
     if request.role != shards.COORDINATOR:
-        return Effects(epoch, (record,))
-    return Effects(epoch, shards.with_assignment(image, (record,), restarted=request.service_id))
+        return ControllerResult(epoch, (record,))
+    return ControllerResult(epoch, shards.with_assignment(image, (record,), restarted=request.service_id))
 
 
-def heartbeat(image: MetadataImage, request: ServiceHeartbeatRequest) -> Effects[None]:
+def heartbeat(image: MetadataImage, request: ServiceHeartbeatRequest) -> ControllerResult[None]:
     """Accepts a heartbeat, or removes a service that wants to shut down.
 
     BROKER_ID_NOT_REGISTERED and STALE_BROKER_EPOCH tell a service to register again.
     """
     service = check_epoch(image, request.role, request.service_id, request.service_epoch)
-    return Effects(None, _removal(image, service) if request.want_shut_down else ())
+    return ControllerResult(None, _removal(image, service) if request.want_shut_down else ())
 
 
 def check_epoch(image: MetadataImage, role: str, service_id: int, service_epoch: int) -> ServiceImage:
@@ -58,12 +58,12 @@ def check_epoch(image: MetadataImage, role: str, service_id: int, service_epoch:
     return service
 
 
-def expire(image: MetadataImage, role: str, service_id: int, service_epoch: int) -> Effects[bool]:
+def expire(image: MetadataImage, role: str, service_id: int, service_epoch: int) -> ControllerResult[bool]:
     """Removes a service that was not heard, unless it registered anew meanwhile; the reply says whether it did."""
     service = image.services.get((role, service_id))
     if service is None or service.service_epoch != service_epoch:
-        return Effects(False)
-    return Effects(True, _removal(image, service))
+        return ControllerResult(False)
+    return ControllerResult(True, _removal(image, service))
 
 
 def _removal(image: MetadataImage, service: ServiceImage) -> tuple[MetadataRecord, ...]:

@@ -8,7 +8,7 @@ from tailrace.clock import Clock
 from tailrace.net.backoff import Backoff
 from tailrace_controller.election.lease import Candidate, Judge, Lease, Tenure
 from tailrace_controller.metadata_log.database import Database
-from tailrace_controller.metadata_log.stored import Deposed, Loaded, OutcomeUnknown, Position
+from tailrace_controller.metadata_log.stored import Deposed, OutcomeUnknown, ReplayPosition, StoredLog
 
 if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger
@@ -46,7 +46,9 @@ class Candidacy:
         """The holder's clock for a lease that was taken by a question sent then."""
         return Tenure(INFINITE_MS if self.candidate.exclusive else self.lease_ms, asked_ms)
 
-    async def win(self, position: Callable[[], Position], follow: Callable[[Loaded], Awaitable[None]]) -> Loaded:
+    async def win(
+        self, position: Callable[[], ReplayPosition], follow: Callable[[StoredLog], Awaitable[None]]
+    ) -> StoredLog:
         """Follows the log until the lease is ours; returns what the log holds beyond the position then."""
         said = ""
         while True:
@@ -63,8 +65,8 @@ class Candidacy:
                 await self._backoff.wait()
 
     async def _look(
-        self, position: Callable[[], Position], follow: Callable[[Loaded], Awaitable[None]]
-    ) -> Loaded | None:
+        self, position: Callable[[], ReplayPosition], follow: Callable[[StoredLog], Awaitable[None]]
+    ) -> StoredLog | None:
         lease: Lease | None = None
         if not self.candidate.exclusive:
             at = position()

@@ -8,8 +8,8 @@ from tailrace.net.context import Context
 from tailrace.net.limits.answer_budget import TOO_LARGE, AnswerBudget, text_bytes
 from tailrace.net.pieces import in_pieces
 from tailrace.wire.messages import DescribeConfigsRequest, DescribeConfigsResponse
+from tailrace_controller.controller_result import ControllerResult
 from tailrace_controller.decide import describe_configs
-from tailrace_controller.effects import Effects
 from tailrace_controller.role import ControllerRole
 
 _ENTRY_BYTES = 16  # of a config or a synonym, short of its texts
@@ -23,7 +23,7 @@ async def handle(request: DescribeConfigsRequest, context: Context, role: Contro
     budget = AnswerBudget()
     described = describe_configs.described(controller.image, request, controller.config)
     results = [_fitting(result, budget) async for result in in_pieces(described, weigh=_rows)]
-    return await controller.run(lambda image: Effects(DescribeConfigsResponse(results=results)))
+    return await controller.run(lambda image: ControllerResult(DescribeConfigsResponse(results=results)))
 
 
 def _rows(result: Any) -> int:

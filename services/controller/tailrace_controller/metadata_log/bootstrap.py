@@ -12,9 +12,9 @@ from tailrace.metadata import codec
 from tailrace.metadata.image import MetadataImage
 from tailrace.metadata.records import ClusterRecord, FeatureLevelRecord, MetadataRecord
 from tailrace.metadata.replay import replay as replay_records
-from tailrace.net.metadata.batches import Batch, Snapshot, decode_snapshot, encode_batch
+from tailrace.net.metadata.batches import MetadataBatch, Snapshot, decode_snapshot, encode_batch
 from tailrace_controller.metadata_log.log import MetadataLog
-from tailrace_controller.metadata_log.stored import Loaded, StoredRecord, StoreError
+from tailrace_controller.metadata_log.stored import StoredLog, StoredRecord, StoreError
 
 T = TypeVar("T")
 NO_CLUSTER = UUID(int=0)
@@ -26,7 +26,7 @@ def first_records(cluster_uuid: UUID) -> tuple[MetadataRecord, ...]:
     return (ClusterRecord(cluster_id), *(FeatureLevelRecord(name, level) for name, level in INITIAL.items()))
 
 
-def replay(loaded: Loaded) -> tuple[MetadataImage, MetadataLog]:
+def replay(loaded: StoredLog) -> tuple[MetadataImage, MetadataLog]:
     """Returns the image at the end of a whole loaded log, and the log as followers fetch it."""
     image = MetadataImage()
     snapshot = None
@@ -42,7 +42,7 @@ def replay(loaded: Loaded) -> tuple[MetadataImage, MetadataLog]:
     return _understood(image), MetadataLog(snapshot, batches, loaded.next_offset)
 
 
-def extend(image: MetadataImage, log: MetadataLog, loaded: Loaded) -> MetadataImage:
+def extend(image: MetadataImage, log: MetadataLog, loaded: StoredLog) -> MetadataImage:
     """Appends what was loaded to the followers' log and returns the image after it."""
     batches = []
     for batch, records in _batches(loaded.records):
@@ -60,7 +60,7 @@ def _understood(image: MetadataImage) -> MetadataImage:
     return image
 
 
-def _batches(records: Iterable[StoredRecord]) -> Iterator[tuple[Batch, list[MetadataRecord]]]:
+def _batches(records: Iterable[StoredRecord]) -> Iterator[tuple[MetadataBatch, list[MetadataRecord]]]:
     for base_offset, group in groupby(records, key=lambda record: record.base_offset):
         rows = list(group)
         values = [row.record for row in rows]

@@ -6,13 +6,13 @@ The log begins where the snapshot before last ended; a follower that is further 
 from bisect import bisect_right
 from collections.abc import Iterable
 
-from tailrace.net.metadata.batches import Batch, Snapshot
+from tailrace.net.metadata.batches import MetadataBatch, Snapshot
 
 
 class MetadataLog:
     """The committed tail of the log, from start_offset up to end_offset (excluded), and the newest snapshot."""
 
-    def __init__(self, snapshot: Snapshot | None, batches: Iterable[Batch], end_offset: int) -> None:
+    def __init__(self, snapshot: Snapshot | None, batches: Iterable[MetadataBatch], end_offset: int) -> None:
         self.snapshot = snapshot
         self._batches = list(batches)
         self._ends = [batch.last_offset for batch in self._batches]
@@ -24,7 +24,7 @@ class MetadataLog:
         """Where the newest snapshot ends, 0 without one."""
         return 0 if self.snapshot is None else self.snapshot.end_offset
 
-    def append(self, batches: Iterable[Batch]) -> None:
+    def append(self, batches: Iterable[MetadataBatch]) -> None:
         """Adds committed batches; they continue the log."""
         for batch in batches:
             assert batch.base_offset == self.end_offset

@@ -37,7 +37,7 @@ from tailrace_controller.decide import topic_rules
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class RowsChange:
     """Delete the rows of a table that match a key; then, with rows, write those."""
 
     table: str
@@ -47,7 +47,7 @@ class Change:
 
 def changes(
     records: Iterable[MetadataRecord], before: MetadataImage, after: MetadataImage, config: Config
-) -> Iterator[Change]:
+) -> Iterator[RowsChange]:
     """Yields the changes that lead from one image to the next, once per thing that the records touched.
 
     config is the controller's own: it says what min.insync.replicas is where nobody set it.
@@ -105,15 +105,15 @@ def _with_min_isr_of(record: ConfigRecord, after: MetadataImage) -> Iterator[tup
         yield from (("partition", (topic.topic_id, index)) for index in range(len(topic.partitions)))
 
 
-def _topic(topic_id: UUID, before: MetadataImage, after: MetadataImage) -> Iterator[Change]:
+def _topic(topic_id: UUID, before: MetadataImage, after: MetadataImage) -> Iterator[RowsChange]:
     topic = after.topic_by_id(topic_id)
     text = format_uuid(topic_id)
     if topic is None:
         if name := before.topic_names.get(topic_id):
-            yield Change("config_rows", {"resource_type": "topic", "resource_name": name})
-            yield Change("shard_rows", {"topic": name})
-        yield Change("partition_rows", {"topic_id": text})
-        yield Change("topic_rows", {"topic_id": text})
+            yield RowsChange("config_rows", {"resource_type": "topic", "resource_name": name})
+            yield RowsChange("shard_rows", {"topic": name})
+        yield RowsChange("partition_rows", {"topic_id": text})
+        yield RowsChange("topic_rows", {"topic_id": text})
         return
     row = {
         "name": topic.name,
@@ -121,10 +121,10 @@ def _topic(topic_id: UUID, before: MetadataImage, after: MetadataImage) -> Itera
         "replication_factor": len(topic.partitions[0].replicas) if topic.partitions else 0,
         "internal": topic.name in INTERNAL_TOPICS,
     }
-    yield Change("topic_rows", {"topic_id": text}, row)
+    yield RowsChange("topic_rows", {"topic_id": text}, row)
 
 
-def _partition(key: tuple[UUID, int], after: MetadataImage, min_isrs: topic_rules.MinIsrs) -> Iterator[Change]:
+def _partition(key: tuple[UUID, int], after: MetadataImage, min_isrs: topic_rules.MinIsrs) -> Iterator[RowsChange]:
     topic_id, index = key
     topic = after.topic_by_id(topic_id)
     if topic is None:
@@ -147,13 +147,13 @@ def _partition(key: tuple[UUID, int], after: MetadataImage, min_isrs: topic_rule
         "under_replicated": topic_rules.is_under_replicated(partition),
         "under_min_isr": len(partition.isr) < min_isr,
     }
-    yield Change("partition_rows", {"topic_id": format_uuid(topic_id), "partition_id": index}, row)
+    yield RowsChange("partition_rows", {"topic_id": format_uuid(topic_id), "partition_id": index}, row)
 
 
-def _broker(broker_id: int, _before: MetadataImage, after: MetadataImage) -> Iterator[Change]:
+def _broker(broker_id: int, _before: MetadataImage, after: MetadataImage) -> Iterator[RowsChange]:
     broker = after.brokers.get(broker_id)
     if broker is None:
-        yield Change("broker_rows", {"broker_id": broker_id})
+        yield RowsChange("broker_rows", {"broker_id": broker_id})
         return
     state = "fenced" if broker.fenced else "shutting down" if broker.in_controlled_shutdown else "active"
     row = {
@@ -162,38 +162,38 @@ def _broker(broker_id: int, _before: MetadataImage, after: MetadataImage) -> Ite
         "broker_epoch": broker.broker_epoch,
         "endpoints": _endpoints(broker.endpoints),
     }
-    yield Change("broker_rows", {"broker_id": broker_id}, row)
+    yield RowsChange("broker_rows", {"broker_id": broker_id}, row)
 
 
-def _service(key: tuple[str, int], _before: MetadataImage, after: MetadataImage) -> Iterator[Change]:
+def _service(key: tuple[str, int], _before: MetadataImage, after: MetadataImage) -> Iterator[RowsChange]:
     service = after.services.get(key)
     where = {"role": key[0], "service_id": key[1]}
     if service is None:
-        yield Change("service_rows", where)
+        yield RowsChange("service_rows", where)
         return
     row = {"service_epoch": service.service_epoch, "endpoints": _endpoints(service.endpoints)}
-    yield Change("service_rows", where, row)
+    yield RowsChange("service_rows", where, row)
 
 
-def _shard(key: tuple[str, int], _before: MetadataImage, after: MetadataImage) -> Iterator[Change]:
+def _shard(key: tuple[str, int], _before: MetadataImage, after: MetadataImage) -> Iterator[RowsChange]:
     if shard := after.shards.get(key):
         row = {"owner": shard.owner, "shard_epoch": shard.shard_epoch}
-        yield Change("shard_rows", {"topic": key[0], "partition_id": key[1]}, row)
+        yield RowsChange("shard_rows", {"topic": key[0], "partition_id": key[1]}, row)
 
 
-def _config(key: tuple[int, str, str], _before: MetadataImage, after: MetadataImage) -> Iterator[Change]:
+def _config(key: tuple[int, str, str], _before: MetadataImage, after: MetadataImage) -> Iterator[RowsChange]:
     resource_type, resource_name, name = key
     value = after.config(resource_type, resource_name).get(name)
     kind = ConfigResource(resource_type).label
     where = {"resource_type": kind, "resource_name": resource_name, "name": name}
-    yield Change("config_rows", where, None if value is None else {"value": value})
+    yield RowsChange("config_rows", where, None if value is None else {"value": value})
 
 
-def _quota(key: tuple[QuotaKey, str], _before: MetadataImage, after: MetadataImage) -> Iterator[Change]:
+def _quota(key: tuple[QuotaKey, str], _before: MetadataImage, after: MetadataImage) -> Iterator[RowsChange]:
     entity, name = key
     value = after.quotas.get(entity, {}).get(name)
     text = ", ".join(f"{kind}={'<default>' if who is None else who}" for kind, who in entity)
-    yield Change("quota_rows", {"entity": text, "name": name}, None if value is None else {"value": value})
+    yield RowsChange("quota_rows", {"entity": text, "name": name}, None if value is None else {"value": value})
 
 
 def _endpoints(endpoints: Iterable[Endpoint]) -> str:
@@ -205,7 +205,7 @@ def _place(endpoint: Endpoint) -> str:
     return str(Address(endpoint.host, endpoint.port)) if endpoint.port else f"{endpoint.host}:0"
 
 
-_RENDER: dict[str, Callable[[Any, MetadataImage, MetadataImage], Iterator[Change]]] = {
+_RENDER: dict[str, Callable[[Any, MetadataImage, MetadataImage], Iterator[RowsChange]]] = {
     "topic": _topic,
     "broker": _broker,
     "service": _service,

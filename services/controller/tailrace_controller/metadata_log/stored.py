@@ -50,7 +50,7 @@ class ReportPart:
 
 
 @dataclass(frozen=True, slots=True)
-class Position:
+class ReplayPosition:
     """How far a controller has replayed the log: the next offset it needs, and the epoch of the one before."""
 
     next_offset: int = 0
@@ -58,7 +58,7 @@ class Position:
 
 
 @dataclass(frozen=True, slots=True)
-class Loaded:
+class StoredLog:
     """The lease row and what the log holds beyond a position: its next records, or all of it if `whole`.
 
     A whole one that continues nothing replaces what was replayed before: the log was cut by a snapshot meanwhile, or it

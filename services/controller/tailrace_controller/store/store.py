@@ -16,10 +16,10 @@ from sqlalchemy.exc import DBAPIError
 from tailrace_controller.election.lease import NOBODY, Candidate, Lease
 from tailrace_controller.metadata_log.stored import (
     Deposed,
-    Loaded,
     OutcomeUnknown,
-    Position,
+    ReplayPosition,
     ReportPart,
+    StoredLog,
     StoredRecord,
     StoredSnapshot,
     StoreError,
@@ -46,7 +46,7 @@ from tailrace_controller.store.sqlite import Sqlite, sqlite_path
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from tailrace_controller.metadata_log.projection import Change
+    from tailrace_controller.metadata_log.projection import RowsChange
 
 DEFAULT_LEASE_MS = 1000.0
 _REPORTED = {
@@ -97,7 +97,7 @@ class Store:
 
     # -- the lease ------------------------------------------------------------------------------------------------
 
-    def follow(self, position: Position) -> Loaded:
+    def follow(self, position: ReplayPosition) -> StoredLog:
         """Reads the lease row and what the log holds beyond a position; creates the schema in an empty database.
 
         OutcomeUnknown if the database cannot be reached; StoreError if it is not one this version can use.
@@ -111,7 +111,7 @@ class Store:
         with self._transaction(begin=self._engine.begin_read) as connection:
             return self._read(connection, position, asked_ms)
 
-    def take(self, candidate: Candidate, expected: Lease | None, position: Position) -> Loaded | None:
+    def take(self, candidate: Candidate, expected: Lease | None, position: ReplayPosition) -> StoredLog | None:
         """Takes the lease with a new epoch and reads the log; None if the row is not the expected one any more."""
         with self._translated():
             self._know_schema()
@@ -166,7 +166,7 @@ class Store:
 
     # -- the log --------------------------------------------------------------------------------------------------
 
-    def append(self, epoch: int, records: Sequence[StoredRecord], changes: Iterable["Change"]) -> float:
+    def append(self, epoch: int, records: Sequence[StoredRecord], changes: Iterable["RowsChange"]) -> float:
         """Appends records whose offsets follow the log's end; Deposed if the lease is not this epoch's any more.
 
         Returns when the commit was asked for: until then nobody could take the lease.
@@ -185,7 +185,9 @@ class Store:
             connection.execute(RECORDS.delete().where(RECORDS.c.offset < keep_from))
         return self._committed_ms
 
-    def restart(self, lease: Lease, snapshot: StoredSnapshot, timestamp_ms: int, changes: Iterable["Change"]) -> None:
+    def restart(
+        self, lease: Lease, snapshot: StoredSnapshot, timestamp_ms: int, changes: Iterable["RowsChange"]
+    ) -> None:
         """Begins a new epoch of an accepted log with nothing but a snapshot, beyond all that anybody saw."""
         assert snapshot.end_offset > lease.next_offset and snapshot.epoch > lease.epoch
         values = {"epoch": snapshot.epoch, "seen_offset": -1, "seen_epoch": -1, "accepted_offset": -1}
@@ -290,11 +292,11 @@ class Store:
             connection.execute(LEASE.insert(), {"id": 1, **{n: getattr(first, n) for n in Lease.__dataclass_fields__}})
             self._engine.prepare(connection)
 
-    def _read(self, connection: sa.Connection, position: Position, asked_ms: float) -> Loaded:
+    def _read(self, connection: sa.Connection, position: ReplayPosition, asked_ms: float) -> StoredLog:
         loaded = self._read_on(connection, position, asked_ms)
         return loaded or self._read_whole(connection, position, asked_ms)
 
-    def _read_on(self, connection: sa.Connection, position: Position, asked_ms: float) -> Loaded | None:
+    def _read_on(self, connection: sa.Connection, position: ReplayPosition, asked_ms: float) -> StoredLog | None:
         """The row and what continues the position, of one moment by one statement; None if nothing does."""
         before = position.next_offset - 1
         if before < 0:
@@ -305,12 +307,12 @@ class Store:
         lease = Lease(*rows[0][: len(_LEASE_COLUMNS)])
         found = [StoredRecord(*row[len(_LEASE_COLUMNS) :]) for row in rows if row[-1] is not None]
         if found and (found[0].offset, found[0].epoch) == (before, position.epoch):
-            return Loaded(lease, tuple(found[1:]), asked_ms, whole=False)
+            return StoredLog(lease, tuple(found[1:]), asked_ms, whole=False)
         if not found and lease.next_offset == position.next_offset:  # a snapshot has taken its place
-            return Loaded(lease, (), asked_ms, whole=False)
+            return StoredLog(lease, (), asked_ms, whole=False)
         return None
 
-    def _read_whole(self, connection: sa.Connection, position: Position, asked_ms: float) -> Loaded:
+    def _read_whole(self, connection: sa.Connection, position: ReplayPosition, asked_ms: float) -> StoredLog:
         """Several statements: inside a transaction that holds the row, or sees one moment."""
         lease = Lease(*connection.execute(sa.select(*_LEASE_COLUMNS)).one())
         newest = connection.execute(sa.select(SNAPSHOTS).order_by(SNAPSHOTS.c.end_offset.desc())).first()
@@ -319,14 +321,14 @@ class Store:
         records = tuple(StoredRecord(*row) for row in rows)
         before = position.next_offset - 1
         other = any(record.offset == before and record.epoch != position.epoch for record in records)
-        return Loaded(lease, records, asked_ms, snapshot, diverged=other or lease.next_offset <= before)
+        return StoredLog(lease, records, asked_ms, snapshot, diverged=other or lease.next_offset <= before)
 
     def _write_snapshot(self, connection: sa.Connection, snapshot: StoredSnapshot, timestamp_ms: int) -> None:
         row = {"end_offset": snapshot.end_offset, "epoch": snapshot.epoch, "timestamp_ms": timestamp_ms}
         connection.execute(SNAPSHOTS.delete())
         connection.execute(SNAPSHOTS.insert(), {**row, "payload": snapshot.payload})
 
-    def _project(self, connection: sa.Connection, changes: Iterable["Change"]) -> None:
+    def _project(self, connection: sa.Connection, changes: Iterable["RowsChange"]) -> None:
         deletes: dict[tuple[str, ...], list[dict[str, Any]]] = {}
         writes: dict[tuple[str, ...], list[tuple[Any, ...]]] = {}
         for change in changes:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from tailrace.errors import ApiError, ErrorCode
-from tailrace.state import EndOfTransaction, Producer
+from tailrace.state import EndOfTransaction, ProducerIdAndEpoch
 
 _REMEMBERED = 10_000
 
@@ -34,7 +34,7 @@ class EndedTransactions:
         if len(self._last) > _REMEMBERED:
             del self._last[next(iter(self._last))]
 
-    def validate_epoch(self, producer: Producer) -> None:
+    def validate_epoch(self, producer: ProducerIdAndEpoch) -> None:
         """Refuses what a fenced producer sends. Raises ApiError INVALID_PRODUCER_EPOCH."""
         ended = self._last.get(producer.producer_id)
         if ended is not None and producer.producer_epoch < ended.producer_epoch:

@@ -32,7 +32,7 @@ class DescribedMember:
 
 
 @dataclass(frozen=True, slots=True)
-class Described:
+class GroupDescription:
     """One group as DescribeGroups shows it; protocol is empty unless the group is stable."""
 
     group_id: str
@@ -92,7 +92,7 @@ class Group(ABC):
         """Whether it has no members and none are about to join: it goes with its last offset."""
 
     @abstractmethod
-    def describe(self) -> Described:
+    def describe(self) -> GroupDescription:
         """Returns the group as clients of DescribeGroups see it."""
 
     def listed(self) -> Listed:

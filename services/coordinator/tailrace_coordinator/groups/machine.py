@@ -17,7 +17,7 @@ from tailrace.kafka.ids import TopicPartition
 from tailrace.metadata.delta import MetadataDelta
 from tailrace.metadata.image import MetadataImage
 from tailrace.records.batch import LAST_PRODUCER_EPOCH
-from tailrace.state import Effects, EndOfTransaction, InTransaction, Producer, Token
+from tailrace.state import Effects, EndOfTransaction, InTransaction, ProducerIdAndEpoch, Token
 from tailrace.wire.messages import HeartbeatRequest, SyncGroupRequest
 from tailrace_coordinator.groups import offsets
 from tailrace_coordinator.groups.classic import join, leave, rebalance, sync
@@ -28,7 +28,7 @@ from tailrace_coordinator.groups.consumer.group import ConsumerGroup
 from tailrace_coordinator.groups.decision import EXPIRY_KEY, GroupDecision, Written, heartbeat_key
 from tailrace_coordinator.groups.ended_transactions import EndedTransactions
 from tailrace_coordinator.groups.group import Group
-from tailrace_coordinator.groups.offsets import Commit, Offsets, Position
+from tailrace_coordinator.groups.offsets import CommitHeader, Offsets, OffsetToCommit
 
 GroupEffects = Effects[Written]
 MANY = 500  # offsets: a decision that looks at or changes so many takes some milliseconds
@@ -145,11 +145,13 @@ class GroupMachine:
         """Replies one ErrorCode per leaver."""
         return self._answer(now_ms, token, lambda decision: leave.leave(decision, self.groups, group_id, leavers))
 
-    def commit(self, now_ms: int, token: Token, request: Commit, positions: Sequence[Position]) -> GroupEffects:
+    def commit(
+        self, now_ms: int, token: Token, request: CommitHeader, positions: Sequence[OffsetToCommit]
+    ) -> GroupEffects:
         """Replies one ErrorCode per position."""
         return self._answer(now_ms, token, lambda decision: offsets.commit(decision, self.groups, request, positions))
 
-    def open_transaction(self, now_ms: int, token: Token, producer: Producer) -> GroupEffects:
+    def open_transaction(self, now_ms: int, token: Token, producer: ProducerIdAndEpoch) -> GroupEffects:
         """Replies None if the producer's transaction is open here, else what commit_in_transaction wants to be given.
 
         Its coordinator must be asked meanwhile whether it has a transaction (KIP-890). INVALID_PRODUCER_EPOCH to one
@@ -167,9 +169,9 @@ class GroupMachine:
         self,
         now_ms: int,
         token: Token,
-        request: Commit,
-        positions: Sequence[Position],
-        producer: Producer,
+        request: CommitHeader,
+        positions: Sequence[OffsetToCommit],
+        producer: ProducerIdAndEpoch,
         verified: int | None,
     ) -> GroupEffects:
         """Replies one ErrorCode per position (TxnOffsetCommit). verified: what open_transaction replied.

@@ -9,7 +9,7 @@ from uuid import UUID
 from tailrace.coordination.group_records import OffsetCommitted, OffsetRemoved
 from tailrace.errors import ApiError, ErrorCode
 from tailrace.kafka.ids import TopicPartition
-from tailrace.state import EndOfTransaction, InTransaction, Producer
+from tailrace.state import EndOfTransaction, InTransaction, ProducerIdAndEpoch
 from tailrace_coordinator.groups.decision import GroupDecision
 from tailrace_coordinator.groups.group import Committer, Group
 from tailrace_coordinator.groups.pending_offsets import PendingOffsets
@@ -59,7 +59,7 @@ class Offsets:
 
 
 @dataclass(frozen=True, slots=True)
-class Commit:
+class CommitHeader:
     """What OffsetCommit says beside its offsets; generation_id -1 with no member: a standalone consumer or an admin."""
 
     group_id: str
@@ -71,7 +71,7 @@ class Commit:
 
 
 @dataclass(frozen=True, slots=True)
-class Position:
+class OffsetToCommit:
     """One offset to commit."""
 
     topic: str
@@ -85,9 +85,9 @@ class Position:
 def commit(
     decision: GroupDecision,
     groups: Mapping[str, Group],
-    request: Commit,
-    positions: Iterable[Position],
-    producer: Producer | None = None,
+    request: CommitHeader,
+    positions: Iterable[OffsetToCommit],
+    producer: ProducerIdAndEpoch | None = None,
 ) -> list[ErrorCode]:
     """Decides an OffsetCommit, a TxnOffsetCommit if there is a producer; returns one code per position.
 

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from tailrace.coordination.group_records import OffsetCommitted
 from tailrace.kafka.ids import TopicPartition
-from tailrace.state import Producer
+from tailrace.state import ProducerIdAndEpoch
 
 _GroupPartition = tuple[str, str, int]
 
@@ -48,7 +48,7 @@ class PendingOffsets:
         """The partitions of which open transactions have an offset (KIP-447)."""
         return self._open.get(group_id, {}).keys()
 
-    def hold(self, producer: Producer, offset: OffsetCommitted) -> None:
+    def hold(self, producer: ProducerIdAndEpoch, offset: OffsetCommitted) -> None:
         """Takes up what a transaction wrote; one of a newer epoch follows another that nobody ended here."""
         producer_id, epoch = producer
         if self._epochs.get(producer_id, epoch) != epoch:

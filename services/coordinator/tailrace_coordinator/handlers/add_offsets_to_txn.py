@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from tailrace.errors import ApiError, ErrorCode
 from tailrace.net.context import Context
-from tailrace.state import Producer
+from tailrace.state import ProducerIdAndEpoch
 from tailrace.wire.messages import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
 from tailrace_coordinator.coordinator import Coordinator
 from tailrace_coordinator.transactions.asking import add, of_version
@@ -22,7 +22,7 @@ async def handle(
         if not request.transactional_id:
             raise ApiError(ErrorCode.INVALID_REQUEST)
         partition = await coordinator.offsets_partition(request.group_id)
-        producer = Producer(request.producer_id, request.producer_epoch)
+        producer = ProducerIdAndEpoch(request.producer_id, request.producer_epoch)
         await add(coordinator, request.transactional_id, producer, [partition], 0)
     except ApiError as refused:
         code = of_version(refused.code, context.api_version, since=2)

@@ -12,7 +12,7 @@ from tailrace.errors import ApiError, ErrorCode
 from tailrace.kafka.ids import TopicPartition
 from tailrace.net.context import Context
 from tailrace.net.pieces import in_pieces
-from tailrace.state import Producer
+from tailrace.state import ProducerIdAndEpoch
 from tailrace.wire.messages import AddPartitionsToTxnRequest, AddPartitionsToTxnResponse
 from tailrace_coordinator.coordinator import Coordinator
 from tailrace_coordinator.transactions.asking import add, of_version
@@ -76,7 +76,7 @@ async def _codes(
     partitions = [
         (topic.name, index) async for topic in in_pieces(topics) async for index in in_pieces(topic.partitions)
     ]
-    producer = Producer(asked.producer_id, asked.producer_epoch)
+    producer = ProducerIdAndEpoch(asked.producer_id, asked.producer_epoch)
     transactional_id = asked.transactional_id
     codes: Mapping[TopicPartition, ErrorCode] = {}
     code = ErrorCode.NONE

@@ -15,7 +15,7 @@ from tailrace.net.pieces import freed, in_pieces
 from tailrace.wire.messages import DescribeGroupsRequest, DescribeGroupsResponse
 from tailrace_coordinator.coordinator import Coordinator
 from tailrace_coordinator.groups.classic.group import GroupState
-from tailrace_coordinator.groups.group import Described
+from tailrace_coordinator.groups.group import GroupDescription
 
 # READ, DELETE, DESCRIBE, DESCRIBE_CONFIGS, ALTER_CONFIGS: all of a group; without an authorizer nobody is denied.
 ALL_OPERATIONS = frozenset({3, 6, 8, 10, 11})
@@ -41,7 +41,7 @@ async def handle(request: DescribeGroupsRequest, context: Context, coordinator: 
     return DescribeGroupsResponse(groups=groups)
 
 
-def _size_bytes(described: Described) -> int:
+def _size_bytes(described: GroupDescription) -> int:
     return sum(
         _MEMBER_BYTES
         + len(member.metadata)
@@ -53,7 +53,7 @@ def _size_bytes(described: Described) -> int:
     )
 
 
-def _row(group_id: str, described: Described | ApiError | None, version: int, budget: AnswerBudget) -> Any:
+def _row(group_id: str, described: GroupDescription | ApiError | None, version: int, budget: AnswerBudget) -> Any:
     if isinstance(described, ApiError):
         return _GROUP(group_id=group_id, error_code=described.code)
     if described is None:

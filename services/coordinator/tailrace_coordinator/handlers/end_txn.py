@@ -9,7 +9,7 @@ from typing import Any
 
 from tailrace.errors import ApiError, ErrorCode
 from tailrace.net.context import Context
-from tailrace.state import Producer
+from tailrace.state import ProducerIdAndEpoch
 from tailrace.wire.messages import EndTxnRequest, EndTxnResponse
 from tailrace_coordinator.coordinator import Coordinator
 from tailrace_coordinator.transactions.asking import of_version, patiently, with_producer_ids
@@ -20,7 +20,10 @@ _NEXT_EPOCH_FROM = 5
 
 async def handle(request: EndTxnRequest, context: Context, coordinator: Coordinator) -> EndTxnResponse:
     """Answers once the transaction is committed or aborted for good."""
-    transactional_id, producer = request.transactional_id, Producer(request.producer_id, request.producer_epoch)
+    transactional_id, producer = (
+        request.transactional_id,
+        ProducerIdAndEpoch(request.producer_id, request.producer_epoch),
+    )
     version = 2 if context.api_version >= _NEXT_EPOCH_FROM else 0
 
     async def ask(new_producer_id: int) -> Any:

@@ -10,7 +10,7 @@ from typing import Any
 
 from tailrace.errors import ApiError, ErrorCode
 from tailrace.net.context import Context
-from tailrace.state import Producer
+from tailrace.state import ProducerIdAndEpoch
 from tailrace.wire.messages import InitProducerIdRequest, InitProducerIdResponse
 from tailrace_coordinator.coordinator import Coordinator
 from tailrace_coordinator.transactions.asking import of_version, patiently, with_producer_ids
@@ -20,9 +20,9 @@ from tailrace_coordinator.transactions.state import NO_PRODUCER_EPOCH, NO_PRODUC
 
 async def handle(request: InitProducerIdRequest, context: Context, coordinator: Coordinator) -> InitProducerIdResponse:
     """Answers the producer id and its epoch. CONCURRENT_TRANSACTIONS while an earlier transaction is being ended."""
-    transactional_id, producer = request.transactional_id, Producer(NO_PRODUCER_ID, NO_PRODUCER_EPOCH)
+    transactional_id, producer = request.transactional_id, ProducerIdAndEpoch(NO_PRODUCER_ID, NO_PRODUCER_EPOCH)
     if context.api_version >= 3:
-        producer = Producer(request.producer_id, request.producer_epoch)
+        producer = ProducerIdAndEpoch(request.producer_id, request.producer_epoch)
     if not transactional_id or (producer.producer_id == NO_PRODUCER_ID) != (
         producer.producer_epoch == NO_PRODUCER_EPOCH
     ):

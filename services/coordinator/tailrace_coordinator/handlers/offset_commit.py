@@ -16,7 +16,7 @@ from tailrace.net.context import Context
 from tailrace.net.pieces import freed, in_pieces
 from tailrace.wire.messages import OffsetCommitRequest, OffsetCommitResponse
 from tailrace_coordinator.coordinator import Coordinator
-from tailrace_coordinator.groups.offsets import Commit, Position
+from tailrace_coordinator.groups.offsets import CommitHeader, OffsetToCommit
 
 
 async def handle(request: OffsetCommitRequest, context: Context, coordinator: Coordinator) -> OffsetCommitResponse:
@@ -24,7 +24,7 @@ async def handle(request: OffsetCommitRequest, context: Context, coordinator: Co
     decided = []
     rows, positions = await sorted_positions(request, coordinator, by_id=context.api_version >= 10)
     if positions:
-        commit = Commit(
+        commit = CommitHeader(
             request.group_id,
             request.generation_id_or_member_epoch,
             request.member_id,
@@ -45,7 +45,7 @@ async def handle(request: OffsetCommitRequest, context: Context, coordinator: Co
 
 async def sorted_positions(
     request: Any, coordinator: Coordinator, *, by_id: bool = False
-) -> tuple[list[list[ErrorCode | None]], list[Position]]:
+) -> tuple[list[list[ErrorCode | None]], list[OffsetToCommit]]:
     """The code of each partition that is not there, None for the rest; and what is asked of the rest.
 
     What the image does not have was created after it: an image from before a restart may be older than the log.
@@ -59,7 +59,7 @@ async def sorted_positions(
 
 async def _sorted(
     request: Any, image: MetadataImage, late: ErrorCode | None, *, by_id: bool
-) -> tuple[list[list[ErrorCode | None]], list[Position]]:
+) -> tuple[list[list[ErrorCode | None]], list[OffsetToCommit]]:
     """late: the code of what is not there, in place of what says that it is not."""
     rows: list[list[ErrorCode | None]] = []
     positions = []
@@ -86,8 +86,8 @@ def find_topic(image: MetadataImage, asked: Any, *, by_id: bool) -> tuple[TopicI
     return image.topic(asked.name), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
-def _position(topic: TopicImage, partition: Any) -> Position:
-    return Position(
+def _position(topic: TopicImage, partition: Any) -> OffsetToCommit:
+    return OffsetToCommit(
         topic.name,
         partition.partition_index,
         partition.committed_offset,

@@ -11,10 +11,10 @@ from typing import Any, Final
 from tailrace.errors import ApiError, ErrorCode
 from tailrace.net.context import Context
 from tailrace.net.pieces import in_pieces
-from tailrace.state import Producer
+from tailrace.state import ProducerIdAndEpoch
 from tailrace.wire.messages import TxnOffsetCommitRequest, TxnOffsetCommitResponse
 from tailrace_coordinator.coordinator import Coordinator
-from tailrace_coordinator.groups.offsets import Commit
+from tailrace_coordinator.groups.offsets import CommitHeader
 from tailrace_coordinator.handlers import offset_commit
 from tailrace_coordinator.transactions.asking import verify
 
@@ -51,9 +51,9 @@ async def handle(
 async def _commit(
     request: TxnOffsetCommitRequest, context: Context, coordinator: Coordinator, positions: list[Any]
 ) -> list[ErrorCode]:
-    groups, producer = coordinator.groups, Producer(request.producer_id, request.producer_epoch)
+    groups, producer = coordinator.groups, ProducerIdAndEpoch(request.producer_id, request.producer_epoch)
     has_member = context.api_version >= 3
-    commit = Commit(
+    commit = CommitHeader(
         request.group_id,
         request.generation_id if has_member else -1,
         request.member_id if has_member else "",

@@ -11,7 +11,7 @@ from typing import Any
 from tailrace.errors import ApiError, ErrorCode
 from tailrace.net.context import Context
 from tailrace.net.pieces import in_pieces
-from tailrace.state import EndOfTransaction, Producer
+from tailrace.state import EndOfTransaction, ProducerIdAndEpoch
 from tailrace.wire.messages import WriteTxnMarkersRequest, WriteTxnMarkersResponse
 from tailrace_coordinator.coordinator import Coordinator
 
@@ -57,7 +57,7 @@ async def handle(
 
 
 def _end(marker: Any) -> EndOfTransaction:
-    producer = Producer(marker.producer_id, marker.producer_epoch)
+    producer = ProducerIdAndEpoch(marker.producer_id, marker.producer_epoch)
     return EndOfTransaction(producer, bool(marker.transaction_result), marker.coordinator_epoch)
 
 

@@ -10,14 +10,14 @@ from tailrace.log.producers.transactions import read_marker
 from tailrace.records.batch import BatchHeader, read_header, split
 from tailrace.records.markers import COMMIT
 from tailrace.records.record import iterate
-from tailrace.state import EndOfTransaction, InTransaction, Producer
+from tailrace.state import EndOfTransaction, InTransaction, ProducerIdAndEpoch
 from tailrace_coordinator.shards.kind import CoordinatorShard, ShardKind
 from tailrace_coordinator.shards.partition_log import Barrier, ShardLog
 
 OnBadRecord = Callable[[int, BadRecord], None]  # (offset, what is wrong)
 
 
-class Loaded(NamedTuple):
+class LoadedShard(NamedTuple):
     """How far a machine has read."""
 
     barrier: Barrier
@@ -35,13 +35,13 @@ class CoordinatorLoader:
         self._machine = machine
         self._on_bad_record = on_bad_record
 
-    async def load(self) -> Loaded:
+    async def load(self) -> LoadedShard:
         """Fences older owners, then applies all that is committed before the barrier."""
         barrier = await self._log.fence()
         offset = barrier.log_start_offset
         while offset <= barrier.offset:
             offset = self._replay(await self._log.read(offset), offset)
-        return Loaded(barrier, offset)
+        return LoadedShard(barrier, offset)
 
     def _replay(self, records: bytes, offset: int) -> int:
         """Applies what lies at or after offset; returns the next offset."""
@@ -49,7 +49,9 @@ class CoordinatorLoader:
             header = read_header(batch)
             if header.next_offset <= offset:
                 continue
-            producer = Producer(header.producer_id, header.producer_epoch) if header.is_transactional else None
+            producer = (
+                ProducerIdAndEpoch(header.producer_id, header.producer_epoch) if header.is_transactional else None
+            )
             if header.is_control:
                 self._replay_marker(batch, header, producer)
             else:
@@ -59,13 +61,13 @@ class CoordinatorLoader:
             offset = header.next_offset
         return offset
 
-    def _replay_marker(self, batch: Any, header: BatchHeader, producer: Producer | None) -> None:
+    def _replay_marker(self, batch: Any, header: BatchHeader, producer: ProducerIdAndEpoch | None) -> None:
         """A barrier is a control batch, too, and of nobody's transaction."""
         marker = read_marker(batch, header)
         if producer is not None and marker is not None:
             self._machine.apply(EndOfTransaction(producer, marker.kind == COMMIT, marker.coordinator_epoch))
 
-    def _apply(self, key: bytes, value: bytes | None, offset: int, producer: Producer | None) -> None:
+    def _apply(self, key: bytes, value: bytes | None, offset: int, producer: ProducerIdAndEpoch | None) -> None:
         try:
             record = self._kind.decode(key, value)
         except BadRecord as bad:

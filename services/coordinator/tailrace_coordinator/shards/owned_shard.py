@@ -22,7 +22,7 @@ from tailrace.metadata.delta import MetadataDelta
 from tailrace.metadata.image import MetadataImage
 from tailrace.net.backoff import Backoff
 from tailrace.net.client import Disconnected
-from tailrace.state import SHELL, Batch, Effects, Output, Overloaded, Shard
+from tailrace.state import SHELL, Effects, Output, Overloaded, Shard, ShardBatch
 from tailrace.wire.codec import Malformed
 from tailrace_coordinator.shards.deadlines import Deadlines
 from tailrace_coordinator.shards.kind import CoordinatorShard, ShardKind, max_batch_bytes
@@ -76,7 +76,7 @@ class OwnedShard:
         self._next_offset = 0
         self._tokens = itertools.count(1)
         self._asking: dict[int, asyncio.Future[Any]] = {}
-        self._append: Batch | None = None
+        self._append: ShardBatch | None = None
         self._wake = asyncio.Event()
         self._away = False
         self._loaded = asyncio.Event()

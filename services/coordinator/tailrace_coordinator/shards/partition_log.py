@@ -11,7 +11,7 @@ from tailrace.net.address import Address
 from tailrace.net.authentication.proof import Secret
 from tailrace.net.client import Client
 from tailrace.records.record import Record, build
-from tailrace.state import Batch
+from tailrace.state import ShardBatch
 from tailrace.wire import codec
 from tailrace.wire.apis import ApiKey
 from tailrace.wire.hot.produce import encode_internal_produce
@@ -56,7 +56,7 @@ class ShardLog(Protocol):
         """Returns whole batches from offset on, at least one; the first may begin before it."""
         ...
 
-    async def append(self, batch: Batch, base_offset: int, now_ms: int) -> int:
+    async def append(self, batch: ShardBatch, base_offset: int, now_ms: int) -> int:
         """Appends one batch and waits for its commit; returns its base offset."""
         ...
 
@@ -102,7 +102,7 @@ class PartitionLog:
         _check(found.error_code)
         return bytes(found.records or b"")
 
-    async def append(self, batch: Batch, base_offset: int, now_ms: int) -> int:
+    async def append(self, batch: ShardBatch, base_offset: int, now_ms: int) -> int:
         """Appends one batch with acks=all and the shard epoch beside it; returns its base offset.
 
         The leader refuses it unless the log ends at base_offset: an append that was given up for lost cannot come late.

@@ -7,7 +7,7 @@ from typing import Final, TypeVar
 
 from tailrace.errors import ApiError, ErrorCode
 from tailrace.kafka.ids import TopicPartition
-from tailrace.state import Producer
+from tailrace.state import ProducerIdAndEpoch
 from tailrace.wire import messages as m
 from tailrace_coordinator.coordinator import Coordinator
 from tailrace_coordinator.transactions.machine import NeedsProducerId
@@ -41,13 +41,13 @@ async def patiently(coordinator: Coordinator, transactional_id: str, ask: Callab
 
 
 async def with_producer_ids(
-    coordinator: Coordinator, ask: Callable[[int], Awaitable[Producer | NeedsProducerId]]
-) -> Producer:
+    coordinator: Coordinator, ask: Callable[[int], Awaitable[ProducerIdAndEpoch | NeedsProducerId]]
+) -> ProducerIdAndEpoch:
     """ask is given -1, or a producer id that nobody has if the decision takes one. Raises ApiError."""
     new_producer_id = NO_PRODUCER_ID
     for _ in range(_NEW_IDS_MAX):
         reply = await ask(new_producer_id)
-        if isinstance(reply, Producer):
+        if isinstance(reply, ProducerIdAndEpoch):
             return reply
         new_producer_id = await coordinator.peers.new_producer_id()
     raise ApiError(ErrorCode.CONCURRENT_TRANSACTIONS)
@@ -56,7 +56,7 @@ async def with_producer_ids(
 async def add(
     coordinator: Coordinator,
     transactional_id: str,
-    producer: Producer,
+    producer: ProducerIdAndEpoch,
     partitions: Sequence[TopicPartition],
     version: int,
 ) -> None:
@@ -74,7 +74,12 @@ async def add(
 
 
 async def verify(
-    coordinator: Coordinator, transactional_id: str, producer: Producer, partition: TopicPartition, *, adds: bool
+    coordinator: Coordinator,
+    transactional_id: str,
+    producer: ProducerIdAndEpoch,
+    partition: TopicPartition,
+    *,
+    adds: bool,
 ) -> None:
     """Has the id's coordinator, which may be another one, say that the transaction has the partition (KIP-890).
 

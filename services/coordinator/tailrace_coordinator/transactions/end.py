@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from tailrace.coordination.transaction_records import Status, TransactionState
 from tailrace.errors import ApiError, ErrorCode
 from tailrace.records.batch import LAST_PRODUCER_EPOCH
-from tailrace.state import Producer
+from tailrace.state import ProducerIdAndEpoch
 from tailrace_coordinator.transactions.state import NO_PRODUCER_ID, is_exhausted
 
 _PREPARE = {True: Status.PREPARE_COMMIT, False: Status.PREPARE_ABORT}
@@ -25,7 +25,7 @@ class End:
     """What EndTxn asks; version: the client's transaction version. new_producer_id -1: none was taken yet."""
 
     transactional_id: str
-    producer: Producer
+    producer: ProducerIdAndEpoch
     commit: bool
     version: int
     new_producer_id: int = NO_PRODUCER_ID

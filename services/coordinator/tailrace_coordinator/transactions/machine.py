@@ -22,7 +22,7 @@ from tailrace.kafka.features import TRANSACTION_VERSION
 from tailrace.kafka.ids import TopicPartition
 from tailrace.metadata.delta import MetadataDelta
 from tailrace.metadata.image import MetadataImage
-from tailrace.state import Effects, Producer, Token
+from tailrace.state import Effects, ProducerIdAndEpoch, Token
 from tailrace_coordinator.transactions import end, state
 from tailrace_coordinator.transactions.config import TransactionConfig
 from tailrace_coordinator.transactions.decision import EXPIRY_KEY, TIMEOUTS_KEY, SendMarkers, TransactionDecision
@@ -45,7 +45,7 @@ class Init:
 
     transactional_id: str
     timeout_ms: int
-    producer: Producer
+    producer: ProducerIdAndEpoch
     new_producer_id: int = NO_PRODUCER_ID
 
 
@@ -82,10 +82,10 @@ class TransactionMachine:
     # -- of a producer -----------------------------------------------------------------------------------------------
 
     def init_producer_id(self, now_ms: int, token: Token, request: Init) -> TransactionEffects:
-        """Replies the Producer that may go on. CONCURRENT_TRANSACTIONS while an earlier transaction is being ended."""
+        """Replies what may go on; CONCURRENT_TRANSACTIONS while an earlier transaction is being ended."""
         return self._answer(now_ms, token, lambda decision: self._init(decision, request))
 
-    def _init(self, decision: TransactionDecision, request: Init) -> Producer:
+    def _init(self, decision: TransactionDecision, request: Init) -> ProducerIdAndEpoch:
         if not 0 < request.timeout_ms <= self.config.transaction_max_timeout_ms:
             raise ApiError(ErrorCode.INVALID_TRANSACTION_TIMEOUT)
         found, now_ms = self.transactions.get(request.transactional_id), decision.now_ms
@@ -110,14 +110,14 @@ class TransactionMachine:
         else:
             after = state.with_next_epoch(found, expected.producer_epoch, request.timeout_ms, now_ms)
         self._append(decision, after)
-        return Producer(after.producer_id, after.producer_epoch)
+        return ProducerIdAndEpoch(after.producer_id, after.producer_epoch)
 
     def add_partitions(
         self,
         now_ms: int,
         token: Token,
         transactional_id: str,
-        producer: Producer,
+        producer: ProducerIdAndEpoch,
         partitions: Sequence[TopicPartition],
         version: int,
     ) -> TransactionEffects:
@@ -145,7 +145,7 @@ class TransactionMachine:
         now_ms: int,
         token: Token,
         transactional_id: str,
-        producer: Producer,
+        producer: ProducerIdAndEpoch,
         partitions: Sequence[TopicPartition],
     ) -> TransactionEffects:
         """Replies one code per partition: TRANSACTION_ABORTABLE for what is not of the transaction (KIP-890)."""
@@ -160,31 +160,35 @@ class TransactionMachine:
         return self._answer(now_ms, token, decide)
 
     def end(self, now_ms: int, token: Token, request: end.End) -> TransactionEffects:
-        """Replies the Producer that may go on, once the outcome is in the log; its markers follow.
+        """Replies the ProducerIdAndEpoch that may go on, once the outcome is in the log; its markers follow.
 
         What is done already is written once more before it is said: a coordinator whose shard another one owns by now
         may know of an earlier transaction only, and would say of that one what is asked of the next.
         """
 
-        def decide(decision: TransactionDecision) -> Producer:
+        def decide(decision: TransactionDecision) -> ProducerIdAndEpoch:
             found = self.transactions.get(request.transactional_id)
             if found is None:
                 raise ApiError(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
             status = end.outcome(found, request)
             if status is None:
                 self._append(decision, found)
-                return Producer(found.producer_id, found.producer_epoch)
+                return ProducerIdAndEpoch(found.producer_id, found.producer_epoch)
             rotates = request.version >= 2 and state.is_exhausted(found.producer_epoch)
             if rotates and request.new_producer_id == NO_PRODUCER_ID:
                 raise NeedsProducerId
             next_id = request.new_producer_id if rotates else NO_PRODUCER_ID
             after = state.prepared(found, status, decision.now_ms, version=request.version, next_producer_id=next_id)
             self._prepare(decision, after)
-            return Producer(next_id, 0) if rotates else Producer(after.producer_id, after.producer_epoch)
+            return (
+                ProducerIdAndEpoch(next_id, 0)
+                if rotates
+                else ProducerIdAndEpoch(after.producer_id, after.producer_epoch)
+            )
 
         return self._answer(now_ms, token, decide)
 
-    def _of(self, transactional_id: str, producer: Producer) -> TransactionState:
+    def _of(self, transactional_id: str, producer: ProducerIdAndEpoch) -> TransactionState:
         """Raises ApiError INVALID_PRODUCER_ID_MAPPING or PRODUCER_FENCED if it is not the producer's."""
         found = self.transactions.get(transactional_id)
         if found is None or found.producer_id != producer.producer_id:
@@ -293,7 +297,7 @@ class TransactionMachine:
         return decision.effects()
 
 
-def _refuse_another(found: TransactionState, expected: Producer) -> None:
+def _refuse_another(found: TransactionState, expected: ProducerIdAndEpoch) -> None:
     """Raises ApiError PRODUCER_FENCED if somebody else has the transactional id by now (KIP-360).
 
     A producer whose epochs were used up may not have heard of its next id.

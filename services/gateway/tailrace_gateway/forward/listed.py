@@ -22,7 +22,7 @@ from tailrace_gateway.relay.client import ClientLink
 from tailrace_gateway.relay.requests import Frame
 
 
-class Listing(NamedTuple):
+class ListApi(NamedTuple):
     """One API: the topic whose shards are listed, an empty answer, and its rows."""
 
     topic: str
@@ -41,15 +41,15 @@ def _transactions_incomplete(code: int) -> int:
     return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS if code == AWAY else code
 
 
-LISTINGS: dict[int, Listing] = {
-    ApiKey.LIST_GROUPS: Listing(
+LISTINGS: dict[int, ListApi] = {
+    ApiKey.LIST_GROUPS: ListApi(
         GROUP_METADATA_TOPIC,
         lambda: m.ListGroupsResponse(error_code=0, groups=[]),
         lambda a: a.groups,
         lambda group: group.group_id,
         _groups_incomplete,
     ),
-    ApiKey.LIST_TRANSACTIONS: Listing(
+    ApiKey.LIST_TRANSACTIONS: ListApi(
         TRANSACTION_STATE_TOPIC,
         lambda: m.ListTransactionsResponse(error_code=0, unknown_state_filters=[], transaction_states=[]),
         lambda a: a.transaction_states,
@@ -59,7 +59,7 @@ LISTINGS: dict[int, Listing] = {
 }
 
 
-async def answer(gateway: Gateway, connection: ClientLink, frame: Frame, listing: Listing) -> bytes:
+async def answer(gateway: Gateway, connection: ClientLink, frame: Frame, listing: ListApi) -> bytes:
     """What the owners of the node's shards list of these shards; an error where one of them does not answer."""
     image, topic_name = gateway.image, listing.topic
     topic = image.topic(topic_name)

@@ -91,7 +91,7 @@ async def _topics(request: Any, version: int, gateway: Gateway, image: MetadataI
             continue
         known = told.get(asked.name)
         if known is None or known[0] is not asked:
-            row = _described(reach, asked, version)
+            row = describe_topic(reach, asked, version)
             if operations:
                 row.authorized_operations = TOPIC_OPERATIONS
             known = told[asked.name] = (asked, encode_topic(row, version))
@@ -139,7 +139,7 @@ def _refused(name: str | None, code: ErrorCode, topic_id: Any = None) -> tuple[i
     return int(code), name, topic_id, name in INTERNAL_TOPICS
 
 
-def _described(reach: Reach, topic: TopicImage, version: int) -> _Topic:
+def describe_topic(reach: Reach, topic: TopicImage, version: int) -> _Topic:
     """One topic with all its partitions."""
     return _Topic(
         error_code=ErrorCode.NONE,

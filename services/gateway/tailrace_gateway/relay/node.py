@@ -60,7 +60,7 @@ def preamble(identity: Identity) -> bytes:
     return codec.encode_request(PreambleRequest(**identity._asdict()), 0, 0, CLIENT_ID)
 
 
-class Client(Protocol):
+class ClientOfNode(Protocol):
     """What a node's link needs of its client's: tailrace_gateway.relay.client.ClientLink."""
 
     gateway: Any
@@ -97,7 +97,7 @@ class Client(Protocol):
 class NodeLink(Link):
     """The node's end of one client connection's relay."""
 
-    def __init__(self, sock: socket.socket, pool: BufferPool, client: Client) -> None:
+    def __init__(self, sock: socket.socket, pool: BufferPool, client: ClientOfNode) -> None:
         super().__init__(sock, pool)
         self.client = client
         self.answers = Answers(client.slots, client.requests)

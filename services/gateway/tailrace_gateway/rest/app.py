@@ -11,7 +11,7 @@ from fastapi import FastAPI, Response
 from tailrace.clock import Clock
 from tailrace_gateway.rest import errors, paths
 from tailrace_gateway.rest.backend import AdminBackend
-from tailrace_gateway.rest.hosts import HostRules, Hosts
+from tailrace_gateway.rest.hosts import HostCheck, HostRules
 from tailrace_gateway.rest.limits import RestLimits
 from tailrace_gateway.rest.models import NewRecord
 from tailrace_gateway.rest.routes import (
@@ -73,7 +73,7 @@ def create_app(backend: AdminBackend, clock: Clock, random: Random, hosts: HostR
     paths.install(app)
     _with_records(app)
     app.add_middleware(RestLimits)
-    app.add_middleware(Hosts, rules=hosts)  # the last that is added sees a request first
+    app.add_middleware(HostCheck, rules=hosts)  # the last that is added sees a request first
     return app
 
 

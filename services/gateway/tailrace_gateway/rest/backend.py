@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, Protocol
 from tailrace.kafka.topics import GROUP_METADATA_TOPIC
 from tailrace.log.directory.disk_pressure import Marks
 from tailrace.metadata.image import MetadataImage
-from tailrace.wire.hot.producers import Described
+from tailrace.wire.hot.producers import PartitionProducers
 from tailrace.wire.messages import ApiMessage
 from tailrace_gateway.cluster_state import ClusterState
 
@@ -70,7 +70,7 @@ class AdminBackend(Protocol):
         """Asks one broker; with a timeout_ms it gives up then."""
         ...
 
-    async def producers(self, node_id: int, topic: str, partition: int) -> Described:
+    async def producers(self, node_id: int, topic: str, partition: int) -> PartitionProducers:
         """Asks one broker for a partition's producers (DescribeProducers); they are read as they are needed."""
         ...
 

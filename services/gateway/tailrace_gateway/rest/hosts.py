@@ -60,7 +60,7 @@ class HostRules:
         return is_local or name in self._own or ANY in self._allowed or is_address(name)
 
 
-class Hosts:
+class HostCheck:
     """ASGI middleware that answers 403 where the rules refuse, before anything else looks at the request."""
 
     def __init__(self, app: ASGIApp, rules: HostRules) -> None:

@@ -27,7 +27,7 @@ class Services:
     random: Random
 
 
-class Scope:
+class ClusterScope:
     """Builds links below /v3/clusters/<this cluster>."""
 
     def __init__(self, services: Services, image: MetadataImage, base_url: str) -> None:
@@ -72,13 +72,13 @@ def services_of(request: Request) -> Services:
     return services
 
 
-def any_cluster(request: Request) -> Scope:
+def any_cluster(request: Request) -> ClusterScope:
     """The scope of a request that names no cluster."""
     services = services_of(request)
-    return Scope(services, services.backend.image(), str(request.base_url))
+    return ClusterScope(services, services.backend.image(), str(request.base_url))
 
 
-def named_cluster(request: Request, cluster_id: str) -> Scope:
+def named_cluster(request: Request, cluster_id: str) -> ClusterScope:
     """The scope of a request that names this cluster; 404 for another."""
     scope = any_cluster(request)
     if cluster_id != scope.cluster_id:
@@ -86,5 +86,5 @@ def named_cluster(request: Request, cluster_id: str) -> Scope:
     return scope
 
 
-AnyCluster = Annotated[Scope, Depends(any_cluster)]
-InCluster = Annotated[Scope, Depends(named_cluster)]
+AnyCluster = Annotated[ClusterScope, Depends(any_cluster)]
+InCluster = Annotated[ClusterScope, Depends(named_cluster)]

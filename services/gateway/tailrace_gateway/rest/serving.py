@@ -23,7 +23,7 @@ HEADER_BYTES_MAX = 16 << 10
 KEEP_ALIVE_SECONDS = 10
 
 
-class Server(uvicorn.Server):
+class RestServer(uvicorn.Server):
     """A uvicorn that leaves signals to the role, and is told of its end instead of looking ten times a second.
 
     Looking costs 1 % of a core, half of what a whole idle cluster may.
@@ -47,10 +47,10 @@ class Server(uvicorn.Server):
 
 def build(
     backend: AdminBackend, clock: Clock, random: Random, own_names: Sequence[str], allowed_hosts: Sequence[str]
-) -> Server:
+) -> RestServer:
     """A server for sockets that listen already; serve(sockets) runs it until end()."""
     places = HttpConnections(CONNECTIONS_MAX, CONNECTIONS_MAX_OF_ONE_ADDRESS)
-    return Server(
+    return RestServer(
         uvicorn.Config(
             create_app(backend, clock, random, HostRules(own_names, allowed_hosts)),
             loop="none",

@@ -18,7 +18,7 @@ from redis.exceptions import RedisError
 from tailrace.clock import Clock
 from tailrace.quota.entity import ClientQuotas
 from tailrace.quota.leases import Demand, Entry, Gateway, Grant, Holders
-from tailrace.quota.shared import VERSION_CHARS, Answer, ContendedError, SharedLeases, Write
+from tailrace.quota.shared import VERSION_CHARS, ContendedError, SharedLeases, StoreAnswer, Write
 from tailrace_quota.store.port import StoreUnavailable
 
 SCRIPT = """
@@ -114,7 +114,7 @@ class RedisStore:
             if one.take(await self._exchange(writes)):
                 return one.grants
 
-    async def _exchange(self, writes: Sequence[Write]) -> Answer:
+    async def _exchange(self, writes: Sequence[Write]) -> StoreAnswer:
         prefix = f"tailrace:{{{self.cluster_id}}}:quota"  # one slot of a Redis cluster
         keys = [f"{prefix}:since", *(f"{prefix}:{_name(write.entry)}" for write in writes)]
         leases = self._leases
@@ -125,7 +125,7 @@ class RedisStore:
         asked_ms = self._clock.monotonic_ms()
         now, since, *present = await self._script(keys=keys, args=arguments)
         self._ahead_ms = float(now) - (asked_ms + self._clock.monotonic_ms()) / 2
-        return Answer(float(now), since, [texts[0] if texts else None for texts in present])
+        return StoreAnswer(float(now), since, [texts[0] if texts else None for texts in present])
 
 
 def _name(entry: Entry) -> str:

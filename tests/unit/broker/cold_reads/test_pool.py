@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tailrace.log.filesystem.memory import MemoryFile, MemoryFilesystem
-from tailrace_broker.cold_reads.pool import BLOCK_BYTES, UNREAD, BlockPool, Lent, PooledSlice
+from tailrace_broker.cold_reads.pool import BLOCK_BYTES, UNREAD, BlockPool, PooledBytes, PooledSlice
 
 BLOCKS = 4
 
@@ -220,14 +220,14 @@ def test_what_is_lent_is_what_the_file_had_there(steps: list[tuple[str, int, int
 
 def go_through(steps: list[tuple[str, int, int]], pool: BlockPool, files: list[MemoryFile]) -> None:
     wanted: list[tuple[MemoryFile, PooledSlice]] = []
-    loans: list[tuple[bytes, int, Lent]] = []
+    loans: list[tuple[bytes, int, PooledBytes]] = []
     for step, which, number in steps:
         if step == "claim":
             wanted += [(files[which], block) for block in pool.claim(files[which], number, 2, 1) or []]
         elif step == "lend":
             held = files[which].held
             loan = None if held is None else held.lend(12, number * BLOCK_BYTES)
-            if isinstance(loan, Lent):
+            if isinstance(loan, PooledBytes):
                 loans.append((stamp(files[which], number)[:12], number, loan))
         elif step == "drop" and wanted:
             wanted.pop(which % len(wanted))

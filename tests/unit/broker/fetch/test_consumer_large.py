@@ -8,6 +8,7 @@ import os
 import socket
 import struct
 import threading
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -106,14 +107,15 @@ async def test_large_and_small_answers_keep_their_order_to_a_slow_reader(tmp_pat
 @pytest.fixture
 def blocked(monkeypatch: pytest.MonkeyPatch) -> asyncio.Event:
     """Set when a client did not take all of an answer at once."""
-    event, watch = asyncio.Event(), Outbox._watch  # noqa: SLF001
+    event, send = asyncio.Event(), Outbox.send
 
-    def watched(self: Outbox, wanted: bool) -> None:
-        if wanted:
+    def sent(self: Outbox, pieces: Iterable[Any]) -> bool:
+        everything = send(self, pieces)
+        if not everything:
             event.set()
-        watch(self, wanted)
+        return everything
 
-    monkeypatch.setattr(Outbox, "_watch", watched)
+    monkeypatch.setattr(Outbox, "send", sent)
     return event
 
 

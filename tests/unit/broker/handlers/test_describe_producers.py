@@ -83,9 +83,9 @@ async def test_who_expires_is_told_no_more(tmp_path: Path) -> None:
         await broker.produce(0, idempotent(7, 0, 0, b"old"), idempotent(8, 0, 0, b"new", timestamp=NOW + 1000))
         assert [one[0] for one in await producers(broker)] == [7, 8]
         (log_dir,) = broker.broker.storage.dirs
-        log_dir.retain(NOW + 1000)
+        log_dir.retention.apply(NOW + 1000)
         assert [one[0] for one in await producers(broker)] == [7, 8]
-        log_dir.retain(NOW + 2000)
+        log_dir.retention.apply(NOW + 2000)
         assert [one[0] for one in await producers(broker)] == [8]
 
 
@@ -94,10 +94,10 @@ async def test_an_expiration_that_is_set_while_the_broker_runs_holds_for_every_l
         await broker.produce(0, idempotent(7, 0, 0, b"a"))
         (log_dir,) = broker.broker.storage.dirs
         broker.follower.move(configs={(4, ""): {"producer.id.expiration.ms": "5"}})
-        log_dir.retain(NOW + 5)
-        log_dir.retain(NOW + 9)
+        log_dir.retention.apply(NOW + 5)
+        log_dir.retention.apply(NOW + 9)
         assert [one[0] for one in await producers(broker)] == [7]
-        log_dir.retain(NOW + 10)
+        log_dir.retention.apply(NOW + 10)
         assert await producers(broker) == []
         broker.follower.move(configs={(4, ""): {"producer.id.expiration.ms": "9"}})
         assert broker.broker.led("t", 1).log.producer_id_expiration_ms == 9  # opened after that

@@ -263,7 +263,7 @@ async def test_a_stop_meanwhile_is_a_clean_one(tmp_path: Path, turns: Turns) -> 
     again.take_all()
     assert not again.opened  # nothing is opened in a dir that was closed
     log_dir = turns.open_dir(disk)
-    assert log_dir.clean
+    assert log_dir.last_shutdown.clean
     log = log_dir.log("t", LAST)
     assert log is not None and log.log_end_offset == 1
 

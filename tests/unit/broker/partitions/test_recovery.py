@@ -110,7 +110,7 @@ async def test_a_stop_in_the_middle_is_not_a_clean_one_and_the_next_start_has_al
         node.broker.storage.dirs[0].tails.give_up()
     disk.halts = False
     log_dir = open_dir(disk)
-    assert not log_dir.clean
+    assert not log_dir.last_shutdown.clean
     async with running(tmp_path, metadata(3), log_dirs=[log_dir]) as node:
         assert [(await node.fetch(n, 3)).high_watermark for n in range(3)] == [3, 3, 3]
 

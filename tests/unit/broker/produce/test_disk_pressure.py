@@ -10,9 +10,11 @@ from typing import Any
 import pytest
 
 from support.broker import CLIENT, OFFSETS_ID, batch, image, running
+from tailrace.clock import Cancellable
 from tailrace.errors import ErrorCode
 from tailrace.net.client import Client
 from tailrace.net.connection import Connection
+from tailrace.net.quotas.mute import Mute
 from tailrace.wire.hot.produce import encode_internal_produce
 from tailrace.wire.messages import ListOffsetsRequest, ProduceRequest
 
@@ -35,22 +37,43 @@ class Disk:
         return 10_000, self.usable_bytes
 
 
+class Timer:
+    """One that the test lets come."""
+
+    def __init__(self, due: list[Callable[[], None]], end: Callable[[], None]) -> None:
+        self._due, self._end = due, end
+
+    def cancel(self) -> None:
+        if self._end in self._due:
+            self._due.remove(self._end)
+
+
 class Mutes:
     """Mutes that last until they are ended."""
 
     def __init__(self, patch: pytest.MonkeyPatch) -> None:
         self.taken: list[tuple[Connection, int]] = []
+        self._ends: list[Callable[[], None]] = []
         mute = Connection.mute
 
         def muted(connection: Connection, throttle_time_ms: int) -> None:
             self.taken.append((connection, throttle_time_ms))
-            mute(connection, 3_600_000)
+            mute(connection, throttle_time_ms)
+
+        def mute_of(now_ms: Any, _: Any, ended: Callable[[], None]) -> Mute:
+            return Mute(now_ms, lambda _, end: self._until_ended(end), ended)
 
         patch.setattr(Connection, "mute", muted)
+        patch.setattr("tailrace.net.connection.Mute", mute_of)
+
+    def _until_ended(self, end: Callable[[], None]) -> Cancellable:
+        self._ends.append(end)
+        return Timer(self._ends, end)
 
     def end(self) -> None:
-        for connection, _ in self.taken:
-            connection._unmute()  # noqa: SLF001
+        ends, self._ends = self._ends, []
+        for end in ends:
+            end()
         self.taken.clear()
 
 

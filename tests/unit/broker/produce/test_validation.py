@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 import threading
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -25,7 +26,7 @@ from tailrace.wire.messages import ProduceRequest
 from tailrace_broker.partitions.partition import Fetched, Partition
 from tailrace_broker.produce import plain as handler
 from tailrace_broker.produce import validation_threads
-from tailrace_broker.produce.validation_threads import Batch, Examination, _Stopped
+from tailrace_broker.produce.validation_threads import ClientBatch, Examination, _Stopped
 
 NOW = 1_700_000_000_000
 LIMITS = Limits(LogConfig(compression_type="gzip"))
@@ -35,16 +36,26 @@ class Gate:
     """Threads that examine wait for `go`; nothing waits on the event loop."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.on_step: Callable[[], None] = lambda: None
         self.asked, self.go = threading.Event(), threading.Event()
         examine = Limits.examine
 
         def slow(limits: Limits, *arguments: Any) -> Any:
             assert threading.current_thread().name.startswith("examiner")
+            self.on_step = arguments[-1]
             self.asked.set()
             assert self.go.wait(10)
             return examine(limits, *arguments)
 
         monkeypatch.setattr(Limits, "examine", slow)
+
+    def is_stopped(self) -> bool:
+        """Whether the examination that waits will end at its next step."""
+        try:
+            self.on_step()
+        except Exception:  # noqa: BLE001  # of the examination's own
+            return True
+        return False
 
 
 @pytest.fixture
@@ -218,7 +229,7 @@ async def test_a_large_batch_that_nobody_has_to_look_into_waits_for_no_thread(tm
 
 
 def test_what_nobody_waits_for_any_more_is_not_begun() -> None:
-    examination = Examination([Batch(LIMITS, long()), Batch(LIMITS, long())], NOW)
+    examination = Examination([ClientBatch(LIMITS, long()), ClientBatch(LIMITS, long())], NOW)
     examination.stop()
     with pytest.raises(_Stopped):
         examination.run()
@@ -239,7 +250,7 @@ def test_a_refusal_keeps_nothing_of_what_was_decompressed() -> None:
     keyless = bytes(build([Record(timestamp=NOW, value=bytes(300_000))], compression=Codec.ZSTD))
     torn = long()[:-9] + bytes(9)
     for records in (keyless, torn):
-        examination = Examination([Batch(Limits(LogConfig(cleanup_policy="compact")), records)], NOW)
+        examination = Examination([ClientBatch(Limits(LogConfig(cleanup_policy="compact")), records)], NOW)
         examination.run()
         (refused,) = examination.verdicts
         assert isinstance(refused, ApiError)
@@ -315,6 +326,5 @@ async def test_of_those_that_have_left_not_too_many_are_looked_at(
         wire.write(codec.encode_request(request(long(), acks=0), 9, 1, "c"))
         await begun(gate)
         await broker.client.close()
-        (examination,) = broker.broker.examiner._running.values()  # noqa: SLF001
-        await turns_until(lambda: examination.is_stopped)
+        await turns_until(gate.is_stopped)
         gate.go.set()

@@ -11,7 +11,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from tailrace.cli.daily import app, brokers
-from tailrace.cli.daily.nodes import Broker
+from tailrace.cli.daily.nodes import RegisteredBroker
 from tailrace.cli.daily.refusals import RefusedError
 from tailrace.metadata.moves import Partition, Replicas
 
@@ -34,10 +34,10 @@ class Cluster:
         self.looks = self.pauses = 0
         self.forgotten: list[int] = []
 
-    def brokers(self) -> list[Broker]:
+    def brokers(self) -> list[RegisteredBroker]:
         return [
-            Broker(OTHER, "h", 1, None, False),
-            Broker(LEAVING, "h", 2, None, fenced=self.pauses >= self.stops_after),
+            RegisteredBroker(OTHER, "h", 1, None, False),
+            RegisteredBroker(LEAVING, "h", 2, None, fenced=self.pauses >= self.stops_after),
         ]
 
     def partitions(self, topics: Iterable[str] = ()) -> dict[Partition, Any]:

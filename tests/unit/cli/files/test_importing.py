@@ -32,6 +32,7 @@ from tailrace.inspect.files import OFFSET_CHECKPOINTS
 from tailrace.log.config import LogConfig
 from tailrace.log.directory.checkpoints import parse_properties
 from tailrace.log.directory.log_dir import LogDir, LogDirRefused
+from tailrace.log.directory.start import LastShutdown
 from tailrace.log.filesystem.real import RealFilesystem
 from tailrace.metadata import codec
 from tailrace.metadata.codec import MalformedRecord
@@ -97,7 +98,7 @@ def test_records_are_there_and_only_closed_segments_are_shared(kafka: Path, tmp_
     assert parse_properties((own / "meta.properties").read_bytes())["node.id"] == "0"
     logs = LogDir.open(RealFilesystem(), str(own), node_id=0, cluster_id="AAAAAAAAAAAAAAAAAAAAAQ", now_ms=NOW)
     log = logs.create("orders", 0, TOPIC_ID, LogConfig())
-    assert logs.clean and logs.clean_shutdown_epoch == 5
+    assert logs.last_shutdown == LastShutdown(clean=True, broker_epoch=5)
     assert [record.value for record in records_of(log)] == [b"value-%d" % number for number in range(30)]
     logs.close()
     assert contents(kafka) == before
@@ -343,7 +344,7 @@ def test_a_crashed_kafka_is_imported_as_recovery_finds_it(kafka: Path, tmp_path:
     assert not (own / "orders-0" / newest.with_suffix(".index").name).exists()
     assert image_of(tmp_path / "new").brokers[0].broker_epoch == 0
     logs = LogDir.open(RealFilesystem(), str(own), node_id=0, cluster_id="AAAAAAAAAAAAAAAAAAAAAQ", now_ms=NOW)
-    assert not logs.clean
+    assert not logs.last_shutdown.clean
     log = logs.create("orders", 0, TOPIC_ID, LogConfig())
     assert [record.value for record in records_of(log)] == [b"value-%d" % number for number in range(29)]
     logs.close(broker_epoch=6)

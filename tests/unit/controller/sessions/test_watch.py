@@ -16,8 +16,8 @@ from tailrace.metadata.records import MetadataRecord, PartitionRecord, TopicReco
 from tailrace.metadata.replay import replay
 from tailrace.net.address import Address
 from tailrace_controller.controller import Controller
+from tailrace_controller.controller_result import ControllerResult
 from tailrace_controller.decide import brokers
-from tailrace_controller.effects import Effects
 from tailrace_controller.sessions.watch import REFUSED, SILENT, STALL_MS, SessionWatch
 
 
@@ -54,7 +54,7 @@ class Fake:
         return True
 
     async def run(self, decide: Any, *, behind: bool = True) -> Any:
-        effects: Effects[Any] = decide(self.image)
+        effects: ControllerResult[Any] = decide(self.image)
         if effects.records:
             self.written.append(effects.records)
         self.image = replay(self.image, effects.records, self.image.offset + len(effects.records), 3)

@@ -18,13 +18,13 @@ from tailrace.metadata.image import MetadataImage
 from tailrace.metadata.replay import replay
 from tailrace_controller.election.lease import Candidate
 from tailrace_controller.metadata_log import lock_holders, projection
-from tailrace_controller.metadata_log.projection import Change
+from tailrace_controller.metadata_log.projection import RowsChange
 from tailrace_controller.metadata_log.stored import (
     Deposed,
-    Loaded,
     OutcomeUnknown,
-    Position,
+    ReplayPosition,
     ReportPart,
+    StoredLog,
     StoredRecord,
     StoredSnapshot,
     StoreError,
@@ -71,9 +71,9 @@ def bench(tmp_path: Path) -> Iterator[Bench]:
     made.store.close()
 
 
-def load(store: Store, node_id: int = 0) -> Loaded:
+def load(store: Store, node_id: int = 0) -> StoredLog:
     """Takes the lease and reads the whole log."""
-    loaded = store.take(Candidate(node_id), None, Position())
+    loaded = store.take(Candidate(node_id), None, ReplayPosition())
     assert loaded is not None
     return loaded
 
@@ -129,7 +129,7 @@ def test_an_append_that_does_not_continue_the_log_is_refused(bench: Bench) -> No
 
 def test_an_append_that_fails_leaves_nothing_behind(bench: Bench) -> None:
     load(bench.store)
-    bad = [Change("topic_rows", {"topic_id": None}, {"name": "t"})]  # violates the primary key
+    bad = [RowsChange("topic_rows", {"topic_id": None}, {"name": "t"})]  # violates the primary key
     with pytest.raises(OutcomeUnknown):
         bench.store.append(1, rows(0, 1, 1), bad)
     assert bench.query("select count(*) from records") == [(0,)]

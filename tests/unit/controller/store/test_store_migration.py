@@ -7,7 +7,7 @@ import pytest
 
 from tailrace_controller.election.lease import Candidate
 from tailrace_controller.metadata_log import bootstrap
-from tailrace_controller.metadata_log.stored import Position, StoreError
+from tailrace_controller.metadata_log.stored import ReplayPosition, StoreError
 from tailrace_controller.store import Store
 from tailrace_controller.store.schema import SCHEMA_VERSION
 
@@ -36,7 +36,7 @@ def old_database(directory: Path) -> Path:
 def test_schema_1_keeps_its_log_its_epoch_and_its_views(tmp_path: Path) -> None:
     path = old_database(tmp_path)
     store = open_store(path)
-    loaded = store.take(Candidate(0, "token", ""), None, Position(0, -1))
+    loaded = store.take(Candidate(0, "token", ""), None, ReplayPosition(0, -1))
     assert loaded is not None
     image, _ = bootstrap.replay(loaded)
     assert sorted(image.topics) == ["__consumer_offsets", "orders"]
@@ -53,7 +53,7 @@ def test_schema_1_keeps_its_log_its_epoch_and_its_views(tmp_path: Path) -> None:
 def test_schema_2_gets_the_table_of_transactions_and_keeps_all_it_had(tmp_path: Path) -> None:
     path = tmp_path / "metadata.db"
     new = open_store(path)
-    new.take(Candidate(0, "token", ""), None, Position(0, -1))
+    new.take(Candidate(0, "token", ""), None, ReplayPosition(0, -1))
     new.close()
     with sqlite3.connect(path) as database:
         database.executescript(
@@ -62,7 +62,7 @@ def test_schema_2_gets_the_table_of_transactions_and_keeps_all_it_had(tmp_path: 
         )
     database.close()
     store = open_store(path)
-    assert store.follow(Position(0, -1)).lease.epoch == 1
+    assert store.follow(ReplayPosition(0, -1)).lease.epoch == 1
     store.close()
     with sqlite3.connect(path) as user:
         assert user.execute("SELECT version FROM schema_version").fetchall() == [(SCHEMA_VERSION,)]
@@ -74,13 +74,13 @@ def test_schema_2_gets_the_table_of_transactions_and_keeps_all_it_had(tmp_path: 
 def test_a_table_that_is_only_added_is_no_other_schema(tmp_path: Path) -> None:
     path = tmp_path / "metadata.db"
     new = open_store(path)
-    new.take(Candidate(0, "token", ""), None, Position(0, -1))
+    new.take(Candidate(0, "token", ""), None, ReplayPosition(0, -1))
     new.close()
     with sqlite3.connect(path) as database:
         database.executescript("DROP VIEW quota_usage; DROP TABLE quota_usage_rows;")  # as an earlier version left it
     database.close()
     store = open_store(path, may_upgrade=False)
-    assert store.follow(Position(0, -1)).lease.epoch == 1
+    assert store.follow(ReplayPosition(0, -1)).lease.epoch == 1
     store.close()
     with sqlite3.connect(path) as user:
         assert user.execute("SELECT version FROM schema_version").fetchall() == [(SCHEMA_VERSION,)]
@@ -93,7 +93,7 @@ def test_an_older_schema_stays_as_it_is_until_the_operator_agrees(tmp_path: Path
     before = tables(path)
     store = open_store(path, may_upgrade=False)
     with pytest.raises(StoreError, match=f"version 1, and this Tailrace would change it to {SCHEMA_VERSION}.*no way b"):
-        store.take(Candidate(0, "token", ""), None, Position(0, -1))
+        store.take(Candidate(0, "token", ""), None, ReplayPosition(0, -1))
     store.close()
     assert tables(path) == before
 
@@ -104,7 +104,7 @@ def test_a_newer_schema_says_which_older_versions_may_work_on_it(
 ) -> None:
     path = tmp_path / "metadata.db"
     store = open_store(path)
-    store.take(Candidate(0, "token", ""), None, Position(0, -1))
+    store.take(Candidate(0, "token", ""), None, ReplayPosition(0, -1))
     store.close()
     with sqlite3.connect(path) as database:
         database.executescript(
@@ -114,10 +114,10 @@ def test_a_newer_schema_says_which_older_versions_may_work_on_it(
     database.close()
     store = open_store(path)
     if may_work:
-        assert store.follow(Position(0, -1)).lease.epoch == 1
+        assert store.follow(ReplayPosition(0, -1)).lease.epoch == 1
     else:
         with pytest.raises(StoreError, match="a newer version has changed it"):
-            store.follow(Position(0, -1))
+            store.follow(ReplayPosition(0, -1))
     store.close()
 
 
@@ -128,5 +128,5 @@ def test_a_newer_schema_is_refused(tmp_path: Path) -> None:
     database.close()
     store = open_store(path)
     with pytest.raises(StoreError, match="schema version 99"):
-        store.follow(Position(0, -1))
+        store.follow(ReplayPosition(0, -1))
     store.close()

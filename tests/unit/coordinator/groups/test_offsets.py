@@ -7,15 +7,15 @@ from tailrace.coordination.group_records import OffsetCommitted, decode
 from tailrace.errors import ErrorCode
 from tailrace_coordinator.groups.classic.leave import Leaver
 from tailrace_coordinator.groups.config import GroupConfig
-from tailrace_coordinator.groups.offsets import Commit, Position
+from tailrace_coordinator.groups.offsets import CommitHeader, OffsetToCommit
 
 RETENTION_MS = 7 * 24 * 3600 * 1000
-SIMPLE = Commit("simple", -1, "", None, 9)
+SIMPLE = CommitHeader("simple", -1, "", None, 9)
 
 
 def test_a_standalone_consumer_commits_without_a_group() -> None:
     driver = Driver()
-    assert driver.commit(SIMPLE, Position("t", 0, 42, 7, "mine")) == [ErrorCode.NONE]
+    assert driver.commit(SIMPLE, OffsetToCommit("t", 0, 42, 7, "mine")) == [ErrorCode.NONE]
     found = driver.fetch("simple", ("t", 0), ("t", 1))
     assert list(found) == [("t", 0)]
     offset = found["t", 0]
@@ -25,15 +25,15 @@ def test_a_standalone_consumer_commits_without_a_group() -> None:
 
 def test_committed_offsets_survive_the_coordinator() -> None:
     driver = Driver()
-    driver.commit(SIMPLE, Position("t", 0, 1), Position("t", 1, 2))
-    driver.commit(SIMPLE, Position("t", 0, 3))
+    driver.commit(SIMPLE, OffsetToCommit("t", 0, 1), OffsetToCommit("t", 1, 2))
+    driver.commit(SIMPLE, OffsetToCommit("t", 0, 3))
     assert {key: o.offset for key, o in driver.reloaded().fetch("simple").items()} == {("t", 0): 3, ("t", 1): 2}
 
 
 def test_a_commit_is_acknowledged_and_shown_only_when_it_is_in_the_log() -> None:
     driver = Driver()
     driver.hold = True
-    assert driver.commit(SIMPLE, Position("t", 0, 1)) is None
+    assert driver.commit(SIMPLE, OffsetToCommit("t", 0, 1)) is None
     assert driver.fetch("simple", ("t", 0)) is None
     driver.release()
     assert driver.answers[1] == [ErrorCode.NONE]
@@ -47,7 +47,9 @@ def test_a_group_nobody_knows_has_no_offsets_and_no_error() -> None:
 
 def test_metadata_above_its_bound_is_refused_alone() -> None:
     driver = Driver()
-    codes = driver.commit(SIMPLE, Position("t", 0, 1, metadata="x" * 4097), Position("t", 1, 1, metadata="x" * 4096))
+    codes = driver.commit(
+        SIMPLE, OffsetToCommit("t", 0, 1, metadata="x" * 4097), OffsetToCommit("t", 1, 1, metadata="x" * 4096)
+    )
     assert codes == [ErrorCode.OFFSET_METADATA_TOO_LARGE, ErrorCode.NONE]
     assert list(driver.fetch("simple")) == [("t", 1)]
 
@@ -55,18 +57,18 @@ def test_metadata_above_its_bound_is_refused_alone() -> None:
 @pytest.mark.parametrize(
     ("request_", "code"),
     [
-        (Commit("unknown", 1, "m", None, 8), ErrorCode.ILLEGAL_GENERATION),
-        (Commit("unknown", 1, "m", None, 9), ErrorCode.GROUP_ID_NOT_FOUND),
-        (Commit("g", -1, "", None, 9), ErrorCode.UNKNOWN_MEMBER_ID),
-        (Commit("g", 1, "nobody", None, 9), ErrorCode.UNKNOWN_MEMBER_ID),
-        (Commit("g", 1, "", None, 9), ErrorCode.UNKNOWN_MEMBER_ID),
-        (Commit("g", -1, "", "i", 9), ErrorCode.UNKNOWN_MEMBER_ID),
+        (CommitHeader("unknown", 1, "m", None, 8), ErrorCode.ILLEGAL_GENERATION),
+        (CommitHeader("unknown", 1, "m", None, 9), ErrorCode.GROUP_ID_NOT_FOUND),
+        (CommitHeader("g", -1, "", None, 9), ErrorCode.UNKNOWN_MEMBER_ID),
+        (CommitHeader("g", 1, "nobody", None, 9), ErrorCode.UNKNOWN_MEMBER_ID),
+        (CommitHeader("g", 1, "", None, 9), ErrorCode.UNKNOWN_MEMBER_ID),
+        (CommitHeader("g", -1, "", "i", 9), ErrorCode.UNKNOWN_MEMBER_ID),
     ],
 )
-def test_a_refused_commit(request_: Commit, code: ErrorCode) -> None:
+def test_a_refused_commit(request_: CommitHeader, code: ErrorCode) -> None:
     driver = Driver()
     member_of(driver)
-    assert driver.commit(request_, Position("t", 0, 1)) is code
+    assert driver.commit(request_, OffsetToCommit("t", 0, 1)) is code
     assert driver.fetch("g") == {}
 
 
@@ -74,17 +76,17 @@ def test_a_refused_commit(request_: Commit, code: ErrorCode) -> None:
 def test_a_commit_of_another_generation_is_refused(generation: int, code: ErrorCode) -> None:
     driver = Driver()
     member = member_of(driver)
-    assert driver.commit_as("g", member, generation, Position("t", 0, 1)) is code
+    assert driver.commit_as("g", member, generation, OffsetToCommit("t", 0, 1)) is code
 
 
 def test_a_commit_of_the_old_generation_is_taken_while_a_rebalance_is_prepared_and_refused_when_it_completes() -> None:
     driver = Driver()
     member = member_of(driver)
     driver.joined()
-    assert driver.commit_as("g", member, 1, Position("t", 0, 1)) == [ErrorCode.NONE]
+    assert driver.commit_as("g", member, 1, OffsetToCommit("t", 0, 1)) == [ErrorCode.NONE]
     driver.join(member_id=member)
-    assert driver.commit_as("g", member, 1, Position("t", 0, 2)) is ErrorCode.ILLEGAL_GENERATION
-    assert driver.commit_as("g", member, 2, Position("t", 0, 2)) is ErrorCode.REBALANCE_IN_PROGRESS
+    assert driver.commit_as("g", member, 1, OffsetToCommit("t", 0, 2)) is ErrorCode.ILLEGAL_GENERATION
+    assert driver.commit_as("g", member, 2, OffsetToCommit("t", 0, 2)) is ErrorCode.REBALANCE_IN_PROGRESS
 
 
 def test_a_static_member_that_was_replaced_cannot_commit() -> None:
@@ -94,7 +96,7 @@ def test_a_static_member_that_was_replaced_cannot_commit() -> None:
     old = driver.answers[token].member_id
     driver.sync("g", old, 1, {}, instance="i")
     driver.join(instance="i")
-    assert driver.commit(Commit("g", 1, old, "i", 9), Position("t", 0, 1)) is ErrorCode.FENCED_INSTANCE_ID
+    assert driver.commit(CommitHeader("g", 1, old, "i", 9), OffsetToCommit("t", 0, 1)) is ErrorCode.FENCED_INSTANCE_ID
 
 
 def test_a_commit_is_a_sign_of_life() -> None:
@@ -102,14 +104,14 @@ def test_a_commit_is_a_sign_of_life() -> None:
     member = member_of(driver)
     for _ in range(4):
         driver.advance(6_000)
-        assert driver.commit_as("g", member, 1, Position("t", 0, 1)) == [ErrorCode.NONE]
+        assert driver.commit_as("g", member, 1, OffsetToCommit("t", 0, 1)) == [ErrorCode.NONE]
 
 
 def test_an_administrator_may_set_offsets_of_an_empty_group() -> None:
     driver = Driver()
     member = member_of(driver)
     driver.leave("g", Leaver(member))
-    assert driver.commit(Commit("g", -1, "", None, 9), Position("t", 0, 1)) == [ErrorCode.NONE]
+    assert driver.commit(CommitHeader("g", -1, "", None, 9), OffsetToCommit("t", 0, 1)) == [ErrorCode.NONE]
 
 
 # -- OffsetDelete (KIP-496) -----------------------------------------------------------------------------------
@@ -118,7 +120,7 @@ def test_an_administrator_may_set_offsets_of_an_empty_group() -> None:
 def test_offsets_of_topics_that_are_read_cannot_be_deleted() -> None:
     driver = Driver()
     member = member_of(driver, "g", "read")
-    driver.commit_as("g", member, 1, Position("read", 0, 1), Position("left", 0, 1))
+    driver.commit_as("g", member, 1, OffsetToCommit("read", 0, 1), OffsetToCommit("left", 0, 1))
     codes = driver.delete_offsets("g", ("read", 0), ("left", 0), ("never", 0))
     assert codes == [ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC, ErrorCode.NONE, ErrorCode.NONE]
     assert list(driver.fetch("g")) == [("read", 0)]
@@ -144,7 +146,7 @@ def test_a_refused_offset_delete(group: str, code: ErrorCode) -> None:
 
 def test_offsets_of_an_empty_group_can_be_deleted_for_good() -> None:
     driver = Driver()
-    driver.commit(SIMPLE, Position("t", 0, 1))
+    driver.commit(SIMPLE, OffsetToCommit("t", 0, 1))
     assert driver.delete_offsets("simple", ("t", 0)) == [ErrorCode.NONE]
     assert driver.reloaded().fetch("simple") == {}
 
@@ -162,7 +164,7 @@ def test_a_group_with_members_is_not_deleted() -> None:
 def test_a_deleted_group_is_gone_with_its_offsets_also_after_a_reload() -> None:
     driver = Driver()
     member = member_of(driver)
-    driver.commit_as("g", member, 1, Position("t", 0, 1))
+    driver.commit_as("g", member, 1, OffsetToCommit("t", 0, 1))
     driver.leave("g", Leaver(member))
     assert driver.delete_group("g") is ErrorCode.NONE
     for after in (driver, driver.reloaded()):
@@ -185,7 +187,7 @@ def test_a_deleted_group_is_gone_with_its_offsets_also_after_a_reload() -> None:
 def test_groups_are_listed_by_state_and_type(states: tuple[str, ...], types: tuple[str, ...], listed: set[str]) -> None:
     driver = Driver()
     member_of(driver)
-    driver.commit(SIMPLE, Position("t", 0, 1))
+    driver.commit(SIMPLE, OffsetToCommit("t", 0, 1))
     assert {group.group_id for group in driver.list_groups(*states, types=types)} == listed
 
 
@@ -206,9 +208,9 @@ def test_metadata_and_protocol_are_described_of_a_stable_group_only() -> None:
 
 def test_offsets_of_a_standalone_consumer_expire_after_its_last_commit_and_the_group_goes_with_them() -> None:
     driver = Driver()
-    driver.commit(SIMPLE, Position("old", 0, 1))
+    driver.commit(SIMPLE, OffsetToCommit("old", 0, 1))
     driver.advance(1_000)
-    driver.commit(SIMPLE, Position("new", 0, 1))
+    driver.commit(SIMPLE, OffsetToCommit("new", 0, 1))
     driver.advance(RETENTION_MS - 1_000)
     driver.expire()
     assert list(driver.fetch("simple")) == [("new", 0)]
@@ -221,7 +223,7 @@ def test_offsets_of_a_standalone_consumer_expire_after_its_last_commit_and_the_g
 def test_offsets_of_an_empty_group_expire_after_it_became_empty() -> None:
     driver = Driver()
     member = member_of(driver, session_ms=60_000)
-    driver.commit_as("g", member, 1, Position("t", 0, 1))
+    driver.commit_as("g", member, 1, OffsetToCommit("t", 0, 1))
     driver.advance(50_000)
     driver.leave("g", Leaver(member))
     driver.advance(RETENTION_MS - 1)
@@ -235,7 +237,7 @@ def test_offsets_of_an_empty_group_expire_after_it_became_empty() -> None:
 def test_offsets_of_subscribed_topics_do_not_expire() -> None:
     driver = Driver()
     member = member_of(driver, "g", "read")
-    driver.commit_as("g", member, 1, Position("read", 0, 1), Position("left", 0, 1))
+    driver.commit_as("g", member, 1, OffsetToCommit("read", 0, 1), OffsetToCommit("left", 0, 1))
     for _ in range(RETENTION_MS // 9_000_000):
         driver.now_ms += 9_000_000  # the sessions' timers stand still meanwhile
     driver.now_ms += 9_000_000
@@ -246,7 +248,7 @@ def test_offsets_of_subscribed_topics_do_not_expire() -> None:
 def test_a_group_in_a_rebalance_loses_no_offsets() -> None:
     driver = Driver()
     member = member_of(driver)
-    driver.commit_as("g", member, 1, Position("left", 0, 1))
+    driver.commit_as("g", member, 1, OffsetToCommit("left", 0, 1))
     driver.joined()
     driver.now_ms += 2 * RETENTION_MS
     driver.expire()
@@ -255,7 +257,7 @@ def test_a_group_in_a_rebalance_loses_no_offsets() -> None:
 
 def test_a_retention_time_of_v2_to_v4_is_written_and_kept() -> None:
     driver = Driver()
-    driver.commit(Commit("simple", -1, "", None, 4, retention_time_ms=5_000), Position("t", 0, 1))
+    driver.commit(CommitHeader("simple", -1, "", None, 4, retention_time_ms=5_000), OffsetToCommit("t", 0, 1))
     key, value = driver.log[-1]
     assert value is not None
     assert value[:2] == b"\x00\x01"
@@ -280,7 +282,7 @@ def test_a_group_that_was_only_asked_for_is_forgotten() -> None:
 def test_the_look_for_expired_offsets_repeats_by_itself() -> None:
     driver = Driver(GroupConfig(offsets_retention_ms=1_000, offsets_retention_check_interval_ms=300))
     for expected_ms in (1_200, 2_700):  # the looks after the offset is a second old
-        driver.commit(Commit("g", -1, "", None, 9), Position("t", 0, 1))
+        driver.commit(CommitHeader("g", -1, "", None, 9), OffsetToCommit("t", 0, 1))
         driver.advance(START_MS + expected_ms - 1 - driver.now_ms)
         assert driver.fetch("g") != {}
         driver.advance(1)

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tailrace.coordination.group_records import OffsetCommitted, OffsetRemoved
-from tailrace.state import EndOfTransaction, Producer
+from tailrace.state import EndOfTransaction, ProducerIdAndEpoch
 from tailrace_coordinator.groups.offsets import Offsets
 
 
@@ -38,11 +38,11 @@ def applied(steps: list[Step]) -> Offsets:
         if kind == "remove":
             offsets.apply(OffsetRemoved("g", "t", partition))
         elif kind != "write":
-            offsets.end(EndOfTransaction(Producer(producer_id, 0), kind == "commit", 0))
+            offsets.end(EndOfTransaction(ProducerIdAndEpoch(producer_id, 0), kind == "commit", 0))
         elif producer_id < 0:
             offsets.apply(committed)
         else:
-            offsets.pending.hold(Producer(producer_id, 0), committed)
+            offsets.pending.hold(ProducerIdAndEpoch(producer_id, 0), committed)
     return offsets
 
 

@@ -5,7 +5,7 @@ import pytest
 from support.transactional_ids import NEW, Ids
 from tailrace.coordination.transaction_records import Status
 from tailrace.errors import ErrorCode
-from tailrace.state import Producer
+from tailrace.state import ProducerIdAndEpoch
 from tailrace_coordinator.transactions.config import TransactionConfig
 from tailrace_coordinator.transactions.decision import EXPIRY_KEY, TIMEOUTS_KEY
 from tailrace_coordinator.transactions.machine import ListTransactionsFilter
@@ -14,7 +14,7 @@ P, Q = ("orders", 0), ("orders", 1)
 LAST = 2**15 - 2  # the last epoch that a client is given
 
 
-def begun(version: int = 0) -> tuple[Ids, Producer]:
+def begun(version: int = 0) -> tuple[Ids, ProducerIdAndEpoch]:
     """An id with a transaction of one partition."""
     ids = Ids()
     producer = ids.init()
@@ -25,7 +25,7 @@ def begun(version: int = 0) -> tuple[Ids, Producer]:
 def test_each_init_takes_the_next_epoch_and_fences_the_one_before() -> None:
     ids = Ids()
     first, second = ids.init(), ids.init()
-    assert (first, second) == (Producer(1001, 0), Producer(1001, 1))
+    assert (first, second) == (ProducerIdAndEpoch(1001, 0), ProducerIdAndEpoch(1001, 1))
     assert ids.add(first, P) is ErrorCode.PRODUCER_FENCED
     assert ids.end(first, True) is ErrorCode.PRODUCER_FENCED
     assert ids.init(first) is ErrorCode.PRODUCER_FENCED
@@ -36,10 +36,10 @@ def test_a_producer_that_goes_on_after_an_error_may_ask_again() -> None:
     ids = Ids()
     first = ids.init()
     second = ids.init(first)
-    assert second == Producer(1001, 1)
+    assert second == ProducerIdAndEpoch(1001, 1)
     assert ids.init(first) == second  # the answer was lost
-    assert ids.init(second) == Producer(1001, 2)
-    assert ids.init(Producer(999, 0)) is ErrorCode.PRODUCER_FENCED
+    assert ids.init(second) == ProducerIdAndEpoch(1001, 2)
+    assert ids.init(ProducerIdAndEpoch(999, 0)) is ErrorCode.PRODUCER_FENCED
 
 
 @pytest.mark.parametrize("timeout_ms", [0, -1, 900_001])
@@ -55,7 +55,7 @@ def test_another_producer_of_the_id_waits_for_the_abort_of_what_is_open() -> Non
     assert ids.init() is ErrorCode.CONCURRENT_TRANSACTIONS
     assert ids.end(producer, True) is ErrorCode.PRODUCER_FENCED
     ids.complete()
-    assert ids.init() == Producer(producer.producer_id, 2)
+    assert ids.init() == ProducerIdAndEpoch(producer.producer_id, 2)
 
 
 @pytest.mark.parametrize("commit", [True, False])
@@ -107,15 +107,15 @@ def test_nothing_is_ended_where_nothing_was_begun() -> None:
     producer = ids.init()
     assert ids.end(producer, True) is ErrorCode.INVALID_TXN_STATE
     assert ids.end(producer, False) is ErrorCode.INVALID_TXN_STATE
-    assert ids.end(Producer(7, 0), True) is ErrorCode.INVALID_PRODUCER_ID_MAPPING
+    assert ids.end(ProducerIdAndEpoch(7, 0), True) is ErrorCode.INVALID_PRODUCER_ID_MAPPING
     assert ids.end(producer, True, name="other") is ErrorCode.INVALID_PRODUCER_ID_MAPPING
-    assert ids.add(Producer(7, 0), P) is ErrorCode.INVALID_PRODUCER_ID_MAPPING
+    assert ids.add(ProducerIdAndEpoch(7, 0), P) is ErrorCode.INVALID_PRODUCER_ID_MAPPING
 
 
 @pytest.mark.parametrize("commit", [True, False])
 def test_of_version_2_each_end_takes_the_next_epoch_and_a_retry_has_the_one_before(commit: bool) -> None:
     ids, producer = begun(version=2)
-    after = Producer(producer.producer_id, 1)
+    after = ProducerIdAndEpoch(producer.producer_id, 1)
     assert ids.end(producer, commit, version=2) == after
     assert ids.markers[0].producer_epoch == 1
     assert ids.end(producer, commit, version=2) is ErrorCode.CONCURRENT_TRANSACTIONS
@@ -131,13 +131,15 @@ def test_of_version_2_each_end_takes_the_next_epoch_and_a_retry_has_the_one_befo
 def test_of_version_2_an_abort_of_nothing_takes_an_epoch_and_is_complete_at_once() -> None:
     ids = Ids()
     producer = ids.init()
-    assert ids.end(producer, False, version=2) == Producer(producer.producer_id, 1)
+    assert ids.end(producer, False, version=2) == ProducerIdAndEpoch(producer.producer_id, 1)
     assert (ids.state().state, ids.markers) == (Status.COMPLETE_ABORT, [])
-    assert ids.end(producer, False, version=2) == Producer(producer.producer_id, 1)  # a retry
-    assert ids.end(Producer(producer.producer_id, 1), False, version=2) == Producer(producer.producer_id, 2)
+    assert ids.end(producer, False, version=2) == ProducerIdAndEpoch(producer.producer_id, 1)  # a retry
+    assert ids.end(ProducerIdAndEpoch(producer.producer_id, 1), False, version=2) == ProducerIdAndEpoch(
+        producer.producer_id, 2
+    )
 
 
-def with_epoch(epoch: int) -> tuple[Ids, Producer]:
+def with_epoch(epoch: int) -> tuple[Ids, ProducerIdAndEpoch]:
     ids = Ids()
     producer = ids.init()
     while producer.producer_epoch < epoch:
@@ -148,16 +150,16 @@ def with_epoch(epoch: int) -> tuple[Ids, Producer]:
 def test_used_up_epochs_take_another_producer_id() -> None:
     ids, producer = with_epoch(LAST)
     after = ids.init(producer)
-    assert after == Producer(1002, 0)
-    assert ids.init(producer) == Producer(1002, 0)  # its answer was lost
-    assert ids.reloaded().init(after) == Producer(1002, 1)
+    assert after == ProducerIdAndEpoch(1002, 0)
+    assert ids.init(producer) == ProducerIdAndEpoch(1002, 0)  # its answer was lost
+    assert ids.reloaded().init(after) == ProducerIdAndEpoch(1002, 1)
 
 
 def test_of_version_2_an_end_may_take_another_producer_id() -> None:
     ids, producer = with_epoch(LAST)
     ids.add(producer, P, version=2)
     after = ids.end(producer, True, version=2)
-    assert after == Producer(1002, 0)
+    assert after == ProducerIdAndEpoch(1002, 0)
     assert (ids.markers[0].producer_id, ids.markers[0].producer_epoch) == (1001, LAST + 1)
     ids.complete()
     assert ids.end(producer, True, version=2) == after
@@ -177,7 +179,7 @@ def test_who_was_told_the_next_producer_id_waits_until_it_counts() -> None:
     assert ids.end(after, False, version=2) is ErrorCode.CONCURRENT_TRANSACTIONS
     ids.complete()
     assert ids.add(after, P, version=2) is ErrorCode.NONE
-    assert ids.end(after, False, version=2) == Producer(1002, 1)
+    assert ids.end(after, False, version=2) == ProducerIdAndEpoch(1002, 1)
 
 
 def test_a_fence_at_the_last_epoch_does_not_go_beyond_what_a_record_holds() -> None:
@@ -186,7 +188,7 @@ def test_a_fence_at_the_last_epoch_does_not_go_beyond_what_a_record_holds() -> N
     assert ids.init() is ErrorCode.CONCURRENT_TRANSACTIONS
     assert ids.state().producer_epoch == LAST + 1
     ids.complete()
-    assert ids.init() == Producer(1002, 0)
+    assert ids.init() == ProducerIdAndEpoch(1002, 0)
 
 
 def test_of_version_2_who_ends_what_a_fence_at_the_last_epoch_aborted_gets_another_producer_id() -> None:
@@ -198,16 +200,16 @@ def test_of_version_2_who_ends_what_a_fence_at_the_last_epoch_aborted_gets_anoth
     ids.complete()
     assert ids.end(producer, True, version=2) is ErrorCode.INVALID_TXN_STATE
     after = ids.end(producer, False, version=2)
-    assert after == Producer(1002, 0)
+    assert after == ProducerIdAndEpoch(1002, 0)
     assert ids.end(producer, False, version=2) == after  # its answer was lost
     assert ids.add(after, P, version=2) is ErrorCode.NONE
-    assert ids.end(after, True, version=2) == Producer(1002, 1)
+    assert ids.end(after, True, version=2) == ProducerIdAndEpoch(1002, 1)
 
 
 def test_a_leader_learns_which_partitions_a_transaction_has() -> None:
     ids, producer = begun()
     assert ids.verify(producer, P, Q) == [ErrorCode.NONE, ErrorCode.TRANSACTION_ABORTABLE]
-    assert ids.verify(Producer(producer.producer_id, 5), P) is ErrorCode.PRODUCER_FENCED
+    assert ids.verify(ProducerIdAndEpoch(producer.producer_id, 5), P) is ErrorCode.PRODUCER_FENCED
     assert ids.verify(producer, P, name="other") is ErrorCode.INVALID_PRODUCER_ID_MAPPING
     ids.end(producer, True)
     assert ids.verify(producer, P) is ErrorCode.CONCURRENT_TRANSACTIONS
@@ -225,7 +227,7 @@ def test_what_is_past_its_timeout_is_aborted_and_its_producer_fenced() -> None:
     assert ids.state().state is Status.PREPARE_ABORT
     ids.complete()
     assert ids.add(producer, P) is ErrorCode.PRODUCER_FENCED
-    assert ids.init() == Producer(producer.producer_id, 2)
+    assert ids.init() == ProducerIdAndEpoch(producer.producer_id, 2)
 
 
 def test_an_idle_id_is_forgotten_and_one_at_work_is_not() -> None:
@@ -236,7 +238,7 @@ def test_an_idle_id_is_forgotten_and_one_at_work_is_not() -> None:
     ids.timer(EXPIRY_KEY)
     assert ids.listed() == ["t"]
     assert ids.reloaded().listed() == ["t"]
-    assert ids.add(Producer(1001, 0), P, name="idle") is ErrorCode.INVALID_PRODUCER_ID_MAPPING
+    assert ids.add(ProducerIdAndEpoch(1001, 0), P, name="idle") is ErrorCode.INVALID_PRODUCER_ID_MAPPING
 
 
 @pytest.mark.parametrize("commit", [True, False])
@@ -283,5 +285,5 @@ def test_transactions_are_listed_by_state_producer_and_age() -> None:
 
 def test_a_new_id_has_a_record_that_says_so() -> None:
     ids = Ids()
-    assert ids.init(NEW, name="x") == Producer(1001, 0)
+    assert ids.init(NEW, name="x") == ProducerIdAndEpoch(1001, 0)
     assert ids.reloaded().state("x").state is Status.EMPTY

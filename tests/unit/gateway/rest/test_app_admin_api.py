@@ -9,7 +9,7 @@ import pytest
 
 from support.rest_backend import MemoryBackend, MemoryGroup
 from tailrace.errors import ApiError, ErrorCode
-from tailrace.wire.hot.producers import Described, Producer, pack
+from tailrace.wire.hot.producers import DescribedProducer, PartitionProducers, pack
 from tailrace.wire.messages import DescribeCleanerResponse, DescribeGroupsResponse
 
 ROOT = "/v3/clusters/memory"
@@ -62,6 +62,12 @@ async def test_brokers_have_the_addresses_that_clients_are_told(http: httpx.Asyn
     assert refusal(await http.get(f"{ROOT}/brokers/seven")) == (400, 400)
 
 
+async def retention_of(http: httpx.AsyncClient, topic: str) -> tuple[str, bool]:
+    """The value of retention.ms, and whether it is the cluster's."""
+    row = (await http.get(f"{ROOT}/topics/{topic}/configs/retention.ms")).json()
+    return row["value"], row["is_default"]
+
+
 async def test_a_topic_is_created_described_grown_and_deleted(http: httpx.AsyncClient, backend: MemoryBackend) -> None:
     wanted = {"topic_name": "orders", "partitions_count": 2, "configs": [{"name": "retention.ms", "value": "1000"}]}
     made = await http.post(f"{ROOT}/topics", json=wanted)
@@ -69,7 +75,7 @@ async def test_a_topic_is_created_described_grown_and_deleted(http: httpx.AsyncC
     assert made.headers["location"] == f"http://here{ROOT}/topics/orders"
     assert made.json()["partitions_count"] == 2
     assert (await http.get(f"{ROOT}/topics/orders")).json() == made.json()
-    assert backend.configs[2, "orders"] == {"retention.ms": "1000"}
+    assert await retention_of(http, "orders") == ("1000", False)
 
     grown = await http.patch(f"{ROOT}/topics/orders", json={"partitions_count": 4})
     assert grown.json()["partitions_count"] == 4
@@ -212,11 +218,11 @@ async def test_altering_is_all_or_none(http: httpx.AsyncClient, backend: MemoryB
     good = {"name": "retention.ms", "value": "5"}
     assert refusal(await http.post(here, json={"data": [good, {"name": "nope", "value": "1"}]})) == (400, 40002)
     assert (await http.post(here, json={"data": [good], "validate_only": True})).status_code == 204
-    assert not backend.configs.get((2, "orders"))
+    assert await retention_of(http, "orders") == ("604800000", True)
     assert (await http.post(here, json={"data": [good]})).status_code == 204
-    assert backend.configs[2, "orders"] == {"retention.ms": "5"}
+    assert await retention_of(http, "orders") == ("5", False)
     assert (await http.post(here, json={"data": [{"name": "retention.ms", "operation": "DELETE"}]})).status_code == 204
-    assert backend.configs[2, "orders"] == {}
+    assert await retention_of(http, "orders") == ("604800000", True)
     assert refusal(await http.post(f"{ROOT}/topics/none/configs:alter", json={"data": [good]})) == (404, 40403)
 
 
@@ -342,9 +348,9 @@ async def test_a_partition_shows_its_producers_with_open_transactions_first(
     http: httpx.AsyncClient, backend: MemoryBackend
 ) -> None:
     backend.set_topic("written", 2, leader=1)
-    heard = [Producer(n, 0, 5, 1000 + n, -1, -1) for n in range(1200)]
-    backend.described = Described(
-        1, 0, None, pack([*heard, Producer(7000, 3, -1, 9, 4, 60), Producer(8000, 1, 0, 8, 0, 50)])
+    heard = [DescribedProducer(n, 0, 5, 1000 + n, -1, -1) for n in range(1200)]
+    backend.described = PartitionProducers(
+        1, 0, None, pack([*heard, DescribedProducer(7000, 3, -1, 9, 4, 60), DescribedProducer(8000, 1, 0, 8, 0, 50)])
     )
     listing = (await http.get(f"{ROOT}/topics/written/partitions/1/producers")).json()
     assert (listing["kind"], len(listing["data"])) == ("TailraceProducerList", 1000)
@@ -361,7 +367,9 @@ async def test_a_partition_shows_its_producers_with_open_transactions_first(
 
 async def test_a_producers_link_leads_to_it(http: httpx.AsyncClient, backend: MemoryBackend) -> None:
     backend.set_topic("written", 1)
-    backend.described = Described(0, 0, None, pack([Producer(n, 0, 5, 1000 + n, -1, -1) for n in range(1200)]))
+    backend.described = PartitionProducers(
+        0, 0, None, pack([DescribedProducer(n, 0, 5, 1000 + n, -1, -1) for n in range(1200)])
+    )
     listed = (await http.get(f"{ROOT}/topics/written/partitions/0/producers")).json()["data"][-1]
     alone = await http.get(listed["metadata"]["self"])
     assert (alone.status_code, alone.json()) == (200, listed)
@@ -376,7 +384,7 @@ async def test_producers_that_cannot_be_asked_for_are_said_so(http: httpx.AsyncC
     assert (await http.get(f"{ROOT}/topics/none/partitions/0/producers")).status_code == 404
     assert (await http.get(f"{ROOT}/topics/written/partitions/9/producers")).status_code == 404
     assert (await http.get(f"{ROOT}/topics/unled/partitions/0/producers")).status_code == 503
-    backend.described = Described(0, int(ErrorCode.NOT_LEADER_OR_FOLLOWER))
+    backend.described = PartitionProducers(0, int(ErrorCode.NOT_LEADER_OR_FOLLOWER))
     assert (await http.get(f"{ROOT}/topics/written/partitions/0/producers")).status_code == 500
 
 

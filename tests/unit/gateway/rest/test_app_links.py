@@ -9,7 +9,7 @@ import httpx
 from support.rest_backend import MemoryBackend, MemoryGroup
 from support.rest_links import dead, followed
 from tailrace.metadata.image import BrokerImage, PartitionImage
-from tailrace.wire.hot.producers import Described, Producer, pack
+from tailrace.wire.hot.producers import DescribedProducer, PartitionProducers, pack
 from tailrace.wire.messages import DescribeCleanerResponse, DescribeGroupsResponse, DescribeOpenTransactionsResponse
 
 ROOT = "/v3/clusters/memory"
@@ -30,7 +30,7 @@ def fill(backend: MemoryBackend) -> None:
     backend.set_partitions("unled", unled)
     backend.sizes = {(node, "orders", n): 100 for node in (0, 1, 2) for n in (0, 1)}
     backend.moves = {(0, "orders", 0): 50}
-    backend.described = Described(0, 0, None, pack([Producer(7, 0, 5, 1000, -1, -1)]))
+    backend.described = PartitionProducers(0, 0, None, pack([DescribedProducer(7, 0, 5, 1000, -1, -1)]))
     opened = DescribeOpenTransactionsResponse.OpenTransaction
     backend.opened[0] = [opened(topic_name="orders", partition_index=0, producer_id=7, last_timestamp=1000)]
     row = DescribeCleanerResponse.CleanedPartition

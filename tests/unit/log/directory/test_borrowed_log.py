@@ -39,7 +39,7 @@ def test_nobody_uses_a_log_that_is_lent() -> None:
     assert logs.size_bytes(*KEY) == size
     assert not logs.open_logs()
     logs.checkpoint()
-    assert logs.retain(NOW) == []
+    assert logs.retention.apply(NOW) == []
     loan.run()
     logs.take_back(loan)
     assert logs.log(*KEY) is loan.log
@@ -88,7 +88,7 @@ def test_a_stop_closes_it_with_the_others(ran: bool) -> None:
     filesystem.kill()
     again = open_dir(filesystem)
     log = again.log(*KEY)
-    assert again.clean and log is not None
+    assert again.last_shutdown.clean and log is not None
     assert log.log_end_offset == (2 if ran else 6)
 
 
@@ -121,7 +121,7 @@ def test_a_log_that_failed_in_the_middle_of_a_change_is_what_its_files_say(
         logs.close(7)
         filesystem.kill()
         logs = open_dir(filesystem)
-        assert logs.clean
+        assert logs.last_shutdown.clean
     again = logs.create(*KEY, TOPIC_ID, settings)
     assert loan.failed or stopped or again is log
     assert values_of(again) == [b"%d" % number for number in range(again.log_start_offset, again.log_end_offset)]

@@ -76,7 +76,7 @@ def known(logs: LogDir) -> object:
     """All that the checkpoints say, and the log by it."""
     log = logs.log("t", 0)
     assert log is not None
-    said = (logs.clean, logs.offsets.by_name())
+    said = (logs.last_shutdown.clean, logs.offsets.by_name())
     return (*said, log.recovery_point, log.log_start_offset, log.cleaned_offset, values_of(log))
 
 

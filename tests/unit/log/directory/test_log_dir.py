@@ -14,6 +14,7 @@ from support.logs import NOW, append, records_of, values_of, with_settings
 from tailrace.log.directory import checkpoints
 from tailrace.log.directory.checkpoints import parse_offsets
 from tailrace.log.directory.log_dir import LogDir, LogDirRefused
+from tailrace.log.directory.start import LastShutdown
 from tailrace.log.filesystem.memory import MemoryFilesystem
 from tailrace.log.filesystem.port import Filesystem
 from tailrace.log.filesystem.real import RealFilesystem
@@ -58,16 +59,16 @@ def test_the_directory_id_stays() -> None:
 
 def test_a_clean_shutdown_leaves_a_marker_with_the_broker_epoch_for_one_start() -> None:
     filesystem = MemoryFilesystem()
-    assert not open_dir(filesystem).clean
+    assert not open_dir(filesystem).last_shutdown.clean
     filesystem.kill()
     open_dir(filesystem).close(broker_epoch=42, metadata_offset=9)
     marker = b'{"version":0,"brokerEpoch":42,"metadataOffset":9}'
     assert bytes(filesystem.content("/logs/.kafka_cleanshutdown")) == marker
     again = open_dir(filesystem)
-    assert (again.clean, again.clean_shutdown_epoch, again.clean_shutdown_offset) == (True, 42, 9)
+    assert again.last_shutdown == LastShutdown(clean=True, broker_epoch=42, metadata_offset=9)
     filesystem.kill()
     crashed = open_dir(filesystem)
-    assert (crashed.clean, crashed.clean_shutdown_epoch) == (False, -1)
+    assert crashed.last_shutdown == LastShutdown()
 
 
 def test_partitions_are_found_without_being_opened() -> None:
@@ -209,7 +210,7 @@ def test_damaged_checkpoints_cost_time_but_no_data() -> None:
         filesystem.remove(f"/logs/{name}-offset-checkpoint.twin")
     logs = open_dir(filesystem)
     log = logs.log("t", 0)
-    assert log is not None and values_of(log) == [b"a"] and not logs.clean
+    assert log is not None and values_of(log) == [b"a"] and not logs.last_shutdown.clean
 
 
 @pytest.mark.parametrize("damaged", [False, True])
@@ -242,7 +243,7 @@ def test_an_empty_checkpoint_of_kafkas_cleaner_is_no_damage_and_without_recovery
     logs.close()
     filesystem.content("/logs/cleaner-offset-checkpoint")[:] = b""
     logs = open_dir(filesystem)
-    assert logs.clean
+    assert logs.last_shutdown.clean
     logs.close()
     filesystem.content("/logs/recovery-point-offset-checkpoint")[:] = b""
     filesystem.remove("/logs/recovery-point-offset-checkpoint.twin")
@@ -259,8 +260,8 @@ def test_a_deleted_partition_is_gone_at_once_and_its_files_after_the_delay() -> 
     assert logs.partitions() == [] and logs.log("t", 0) is None
     assert append(logs.create("t", 0, UUID(int=6), with_settings()), b"new").base_offset == 0
     (doomed,) = [name for name in filesystem.list(ROOT) if name.endswith("-delete")]
-    assert doomed.startswith("t-0.") and logs.retain(NOW + 99) == []
-    logs.remove(logs.retain(NOW + 100))
+    assert doomed.startswith("t-0.") and logs.retention.apply(NOW + 99) == []
+    logs.retention.remove(logs.retention.apply(NOW + 100))
     assert doomed not in filesystem.list(ROOT) and logs.topic_id("t", 0) == UUID(int=6)
 
 
@@ -331,7 +332,7 @@ def test_a_log_of_another_topic_of_that_name_is_put_aside_and_kept() -> None:
     assert key == ("t", 0) and path.startswith(f"{ROOT}/t-0.") and path.endswith("-stray")
     logs.close()
     again = open_dir(filesystem)
-    assert again.partitions() == [("t", 0)] and again.retain(NOW + 10**9) == []
+    assert again.partitions() == [("t", 0)] and again.retention.apply(NOW + 10**9) == []
     assert bytes(filesystem.content(f"{path}/00000000000000000000.log")).endswith(b"a\x00")
 
 
@@ -445,7 +446,7 @@ def test_what_was_being_deleted_before_a_crash_is_deleted_after_it() -> None:
     filesystem.kill()
     logs = open_dir(filesystem)
     assert logs.partitions() == []
-    logs.remove(logs.retain(NOW))
+    logs.retention.remove(logs.retention.apply(NOW))
     assert not [name for name in filesystem.list(ROOT) if name.endswith("-delete")]
 
 
@@ -457,13 +458,13 @@ def test_retention_renames_segments_and_removes_them_after_the_delay() -> None:
     for number in range(5):
         append(log, b"x" * 40, timestamp=NOW + number * 500)
     later = NOW + 2200
-    assert logs.retain(later) == [] and log.log_start_offset == 0, "nothing is committed yet"
+    assert logs.retention.apply(later) == [] and log.log_start_offset == 0, "nothing is committed yet"
     logs.high_watermarks["t", 0] = 5
-    assert logs.retain(later) == [] and (log.log_start_offset, len(records_of(log))) == (3, 2)
-    assert logs.retain(later + 49) == []
-    doomed = logs.retain(later + 50)
+    assert logs.retention.apply(later) == [] and (log.log_start_offset, len(records_of(log))) == (3, 2)
+    assert logs.retention.apply(later + 49) == []
+    doomed = logs.retention.apply(later + 50)
     assert {path[-len(".log.deleted") :] for path in doomed} >= {".log.deleted"}
-    logs.remove(doomed)
+    logs.retention.remove(doomed)
     assert not [name for name in filesystem.list("/logs/t-0") if name.endswith(".deleted")]
     append(log, b"next")
     assert log.log_end_offset == 6
@@ -479,10 +480,10 @@ def test_a_clock_that_is_set_back_keeps_deleted_files_no_longer_than_one_delay_m
     for _ in range(5):
         append(log, b"x" * 40)
     logs.high_watermarks["t", 0] = 5
-    assert logs.retain(NOW) == [] and log.log_start_offset > 0
+    assert logs.retention.apply(NOW) == [] and log.log_start_offset > 0
     back = NOW - 10 * 3_600_000
-    assert logs.retain(back) == [], "whoever reads them has the delay"
-    logs.remove(logs.retain(back + 50))
+    assert logs.retention.apply(back) == [], "whoever reads them has the delay"
+    logs.retention.remove(logs.retention.apply(back + 50))
     names = [*filesystem.list(ROOT), *filesystem.list("/logs/t-0")]
     assert not [name for name in names if name.endswith(("-delete", ".deleted"))]
 
@@ -492,7 +493,7 @@ def test_even_the_active_segment_expires_and_offsets_go_on() -> None:
     log = logs.create("t", 0, TOPIC_ID, with_settings(retention_ms=1000))
     append(log, b"old", timestamp=NOW)
     logs.high_watermarks["t", 0] = 1
-    logs.retain(NOW + 1001)
+    logs.retention.apply(NOW + 1001)
     assert (log.log_start_offset, log.log_end_offset, log.segment_base_offsets) == (1, 1, [1])
     assert append(log, b"new").base_offset == 1
 
@@ -505,7 +506,7 @@ def test_deleted_records_take_whole_segments_along_at_the_next_retention() -> No
         append_keyed(log)
     log.advance_log_start_offset(3)
     logs.high_watermarks["t", 0] = log.log_end_offset
-    logs.retain(NOW)
+    logs.retention.apply(NOW)
     assert log.segment_base_offsets[0] == 3
 
 
@@ -557,4 +558,6 @@ def test_close_recovers_what_nobody_asked_for_before_it_vouches_for_it() -> None
     open_dir(filesystem).close()
     logs = open_dir(filesystem)
     log = logs.log("t", 0)
-    assert logs.clean and log is not None and log.recovery_result.cut_bytes == 0 and values_of(log) == [b"a"]
+    assert (
+        logs.last_shutdown.clean and log is not None and log.recovery_result.cut_bytes == 0 and values_of(log) == [b"a"]
+    )

@@ -59,7 +59,7 @@ def test_a_start_after_a_failed_fsync_believes_only_what_the_disk_has() -> None:
     filesystem = MemoryFilesystem()
     failed(filesystem)
     logs = started(filesystem)
-    assert (logs.failed_before, logs.reread_bytes > 0) == (str(EIO), True)
+    assert (logs.last_shutdown.failure, logs.last_shutdown.reread_bytes > 0) == (str(EIO), True)
     log = opened(logs)
     assert values_of(log) == [b"kept"]
     append(log, b"new")
@@ -90,7 +90,7 @@ def test_the_mark_goes_with_the_start_that_has_heeded_it_and_not_before() -> Non
             assert MARK in filesystem.files() or b"lost" not in filesystem.content(FIRST)
     assert calls > 5 and MARK not in filesystem.files()
     logs = started(filesystem)
-    assert not logs.failed_before
+    assert not logs.last_shutdown.failure
     assert values_of(opened(logs)) == [b"kept"]
 
 
@@ -102,7 +102,7 @@ def test_a_directory_that_failed_is_not_taken_for_a_cleanly_closed_one() -> None
         logs.close(broker_epoch=7)
     assert f"{ROOT}/.kafka_cleanshutdown" in filesystem.files()
     again = started(filesystem)
-    assert (again.clean, again.clean_shutdown_epoch) == (False, -1)
+    assert (again.last_shutdown.clean, again.last_shutdown.broker_epoch) == (False, -1)
     assert values_of(opened(again)) == [b"kept"]
 
 
@@ -113,7 +113,7 @@ def test_only_what_lies_above_the_recovery_point_is_read_again() -> None:
     logs.fail(EIO)
     assert closed > 20
     again = started(filesystem)
-    assert size <= again.reread_bytes < 2 * size
+    assert size <= again.last_shutdown.reread_bytes < 2 * size
     assert opened(again).log_end_offset == 40
 
 
@@ -186,4 +186,4 @@ def test_a_disk_that_takes_no_mark_is_told_of(operation: str) -> None:
     filesystem.fail_next("write", OSError(errno.ENOSPC, "full"))
     other.fail(EIO)
     assert other.guard.unmarked is None and MARK in filesystem.files()
-    assert started(filesystem).failed_before == "unknown"
+    assert started(filesystem).last_shutdown.failure == "unknown"

@@ -8,7 +8,7 @@ from support.logs import DIRECTORY, NOW, append, open_log, some_batch, values_of
 from tailrace.errors import ApiError, ErrorCode
 from tailrace.log.filesystem.memory import MemoryFilesystem
 from tailrace.log.filesystem.port import join
-from tailrace.log.log import Appended, Log
+from tailrace.log.log import Log, LogAppendResult
 from tailrace.log.producers.state import (
     MAX_SEQUENCE,
     BatchMetadata,
@@ -22,7 +22,7 @@ from tailrace.log.producers.state import (
 HOUR_MS = 3_600_000
 
 
-def send(log: Log, sequence: int, *values: bytes, epoch: int = 0, producer_id: int = 1) -> Appended:
+def send(log: Log, sequence: int, *values: bytes, epoch: int = 0, producer_id: int = 1) -> LogAppendResult:
     batch = some_batch(*(values or (b"v",)), producer_id=producer_id, producer_epoch=epoch, base_sequence=sequence)
     return log.append([batch], 0, NOW)[0]
 
@@ -113,7 +113,7 @@ def test_a_clock_that_jumps_ahead_makes_no_second_record_of_a_repeated_batch() -
     jumped = NOW + 26 * HOUR_MS
     for minutes in range(0, 10):
         log.delete_retention(jumped + minutes * 60_000, 0)
-        assert send(log, 0, b"a") == Appended(0, 0, 0, -1, None)
+        assert send(log, 0, b"a") == LogAppendResult(0, 0, 0, -1, None)
     log.delete_retention(jumped + 600_000, 0)
     assert not log.producers.entries
 

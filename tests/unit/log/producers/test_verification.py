@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from support.logs import NOW, open_log, some_batch
 from tailrace.errors import ErrorCode
 from tailrace.log.filesystem.memory import MemoryFilesystem
-from tailrace.log.log import Appended, Log
+from tailrace.log.log import Log, LogAppendResult
 from tailrace.log.producers.transactions import Marker, marker_batch
 from tailrace.log.producers.verification import MOST_KEPT, Verification, Verifications
 from tailrace.records.batch import LAST_PRODUCER_EPOCH
@@ -27,7 +27,7 @@ def ask(log: Log, sequence: int = 0, epoch: int = 0, *, bumps: bool = False) -> 
 
 def send(
     log: Log, sequence: int = 0, epoch: int = 0, *, verified: Verification | None = None, transactional: bool = True
-) -> Appended:
+) -> LogAppendResult:
     """A client's batch, under a verification that was answered."""
     batch = some_batch(
         b"v", producer_id=PRODUCER, producer_epoch=epoch, base_sequence=sequence, transactional=transactional
@@ -40,7 +40,9 @@ def send(
     return appended
 
 
-def end(log: Log, epoch: int = 0, *, kind: int = COMMIT, coordinator_epoch: int = 0, version: int = 0) -> Appended:
+def end(
+    log: Log, epoch: int = 0, *, kind: int = COMMIT, coordinator_epoch: int = 0, version: int = 0
+) -> LogAppendResult:
     marker = marker_batch(PRODUCER, epoch, Marker(kind, coordinator_epoch), NOW, version)
     return log.append([marker], 0, NOW, from_client=False)[0]
 

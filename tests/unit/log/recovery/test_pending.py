@@ -73,7 +73,7 @@ def test_a_recovery_opens_what_the_first_use_would_have() -> None:
     assert heard == [(LONG, 1)] and logs.tails.remaining_segments == 0
     append(log, b"more")
     logs.close()
-    assert open_dir(filesystem).clean
+    assert open_dir(filesystem).last_shutdown.clean
 
 
 def test_what_only_needs_a_look_behind_the_recovery_point_is_no_long_tail() -> None:
@@ -104,7 +104,7 @@ def test_a_recovery_that_was_stopped_does_no_harm_and_leaves_no_marker() -> None
         recovery.run()
     logs.close(7)
     logs = open_dir(filesystem)
-    assert not logs.clean
+    assert not logs.last_shutdown.clean
     log = logs.log(*LONG)
     assert log is not None and len(values_of(log)) == 60
 
@@ -113,7 +113,7 @@ def test_logs_that_nobody_wanted_are_checked_by_a_clean_stop() -> None:
     filesystem = crashed()
     measured(filesystem).close(7)
     logs = measured(filesystem)
-    assert logs.clean and logs.clean_shutdown_epoch == 7
+    assert logs.last_shutdown.clean and logs.last_shutdown.broker_epoch == 7
     log = logs.log(*LONG)
     assert log is not None and len(values_of(log)) == 60
 

@@ -19,7 +19,7 @@ from support.logs import DIRECTORY, NOW, append, open_log, some_batch, with_sett
 from tailrace.errors import ApiError
 from tailrace.log.filesystem.memory import MemoryFilesystem
 from tailrace.log.log import Log
-from tailrace.log.read import NotCached, Scan, Slice, TimestampOffset
+from tailrace.log.read import NotCached, SegmentScan, Slice, TimestampOffset
 from tailrace.log.segment import background_scan
 from tailrace.log.segment.view import BackgroundScan
 from tailrace.records.compression import Codec
@@ -57,7 +57,7 @@ class Loop:
                 found = log.read_cached(offset, max_bytes)
                 if (data := found.read_cached()) is not None:
                     return bytes(data)
-                wanted: Slice | Scan = found
+                wanted: Slice | SegmentScan = found
             except NotCached as cold:
                 wanted = cold.piece
             if isinstance(wanted, Slice):

@@ -12,7 +12,7 @@ from tailrace.cli.daily.connection import Bootstrap, Json, Topic, local_time, ta
 from tailrace.cli.daily.nodes import Nodes, nodes
 from tailrace.cli.daily.refusals import RefusedError, sentence
 from tailrace.metadata.moves import Partition
-from tailrace.wire.hot.producers import Producer, most_telling_first
+from tailrace.wire.hot.producers import DescribedProducer, most_telling_first
 
 _HEAD = ("partition", "producer", "epoch", "last sequence", "last timestamp", "coordinator epoch", "transaction since")
 
@@ -29,7 +29,7 @@ def producers(
         asked = _asked(cluster, name, partition, broker)
         found = cluster.producers(asked)
     rows = [
-        {"partition": index, **{field: getattr(one, field) for field in Producer._fields}}
+        {"partition": index, **{field: getattr(one, field) for field in DescribedProducer._fields}}
         for (_, index), part in sorted(found.items())
         for one in sorted(part.active_producers, key=most_telling_first)
     ]

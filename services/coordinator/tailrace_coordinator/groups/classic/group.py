@@ -22,7 +22,7 @@ from tailrace_coordinator.groups.classic.member import Member, Protocols
 from tailrace_coordinator.groups.consumer.group import key_tombstones
 from tailrace_coordinator.groups.consumer_protocol import PROTOCOL_TYPE, subscribed_topics
 from tailrace_coordinator.groups.decision import GroupDecision, TimerKey, heartbeat_key, join_key, sync_key
-from tailrace_coordinator.groups.group import Committer, Described, Group, GroupType
+from tailrace_coordinator.groups.group import Committer, Group, GroupDescription, GroupType
 
 
 class GroupState(StrEnum):
@@ -267,10 +267,10 @@ class ClassicGroup(Group):
         """Whether no record tells of it, and nobody is in it or about to be."""
         return self.is_disused and not self.members and self.generation_id == 0 and not self.replaced_keys
 
-    def describe(self) -> Described:
+    def describe(self) -> GroupDescription:
         protocol = (self.protocol_name or "") if self.state is GroupState.STABLE else None
         members = tuple(member.describe(protocol) for member in self.members.values())
-        return Described(self.group_id, str(self.state), self.shown_protocol_type, protocol or "", members)
+        return GroupDescription(self.group_id, str(self.state), self.shown_protocol_type, protocol or "", members)
 
     def validate_offset_commit(self, decision: GroupDecision, who: Committer) -> None:
         if who.generation_id < 0 and self.state is GroupState.EMPTY:

@@ -12,7 +12,7 @@ from tailrace.coordination.group_records import ConsumerGroupRecord, GroupRecord
 from tailrace.errors import ApiError, ErrorCode
 from tailrace_coordinator.groups.consumer_protocol import PROTOCOL_TYPE
 from tailrace_coordinator.groups.decision import GroupDecision, TimerKey
-from tailrace_coordinator.groups.group import Committer, Described, Group, GroupType
+from tailrace_coordinator.groups.group import Committer, Group, GroupDescription, GroupType
 
 
 class ConsumerGroup(Group):
@@ -30,8 +30,8 @@ class ConsumerGroup(Group):
         super().__init__(group_id)
         self.keys = set(keys)
 
-    def describe(self) -> Described:
-        return Described(self.group_id, self.state, PROTOCOL_TYPE, "")
+    def describe(self) -> GroupDescription:
+        return GroupDescription(self.group_id, self.state, PROTOCOL_TYPE, "")
 
     def validate_offset_commit(self, decision: GroupDecision, who: Committer) -> None:
         if who.generation_id >= 0:

@@ -16,7 +16,7 @@ from tailrace.net.members.endpoints import address_of
 from tailrace.net.members.shards import owner_address, shard_of
 from tailrace.wire import codec
 from tailrace.wire.apis import ApiKey
-from tailrace.wire.hot.producers import Described, decode_describe_producers
+from tailrace.wire.hot.producers import PartitionProducers, decode_describe_producers
 from tailrace.wire.messages import ApiMessage, DescribeProducersRequest
 from tailrace_gateway.cluster_state import ClusterState, state_of
 from tailrace_gateway.forward import unfenced
@@ -30,7 +30,7 @@ CLIENT_ID = "tailrace-rest"
 _CORRELATION_ID = 0
 
 
-class Admin:
+class GatewayAdmin:
     """The gateway's AdminBackend. Raises TimeoutError, ConnectionError or ApiError as that says.
 
     Where no controller answers already, one is waited for as long as one takes over from another, and no longer.
@@ -118,7 +118,7 @@ class Admin:
     ) -> Any:
         return await self._ask(self._address_of(node_id), message, version, timeout_ms or ASK_TIMEOUT_MS)
 
-    async def producers(self, node_id: int, topic: str, partition: int) -> Described:
+    async def producers(self, node_id: int, topic: str, partition: int) -> PartitionProducers:
         asked = DescribeProducersRequest.TopicRequest(name=topic, partition_indexes=[partition])
         client = self._client(self._address_of(node_id))
         frame = codec.encode_request(DescribeProducersRequest(topics=[asked]), 0, _CORRELATION_ID, CLIENT_ID)

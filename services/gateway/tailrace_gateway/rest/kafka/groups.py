@@ -28,7 +28,7 @@ LIST_OFFSETS_VERSION = 7
 LATEST = -1
 
 
-class Member(NamedTuple):
+class MemberRow(NamedTuple):
     """One member and what it reads."""
 
     member_id: str
@@ -38,7 +38,7 @@ class Member(NamedTuple):
     partitions: list[TopicPartition]
 
 
-class Group(NamedTuple):
+class GroupRow(NamedTuple):
     """One group; state and type in Kafka's words, upper case with underscores."""
 
     group_id: str
@@ -46,7 +46,7 @@ class Group(NamedTuple):
     type: str
     protocol_type: str
     assignor: str
-    members: list[Member]
+    members: list[MemberRow]
 
 
 class PartitionLag(NamedTuple):
@@ -56,7 +56,7 @@ class PartitionLag(NamedTuple):
     partition: int
     current_offset: int
     log_end_offset: int
-    member: Member | None
+    member: MemberRow | None
 
     @property
     def lag(self) -> int:
@@ -69,18 +69,18 @@ def constant_case(word: str) -> str:
     return re.sub(r"(?<=[a-z])(?=[A-Z])", "_", word).upper()
 
 
-async def list_groups(backend: AdminBackend) -> list[Group]:
+async def list_groups(backend: AdminBackend) -> list[GroupRow]:
     """All groups, without their members, by id."""
-    found: dict[str, Group] = {}
+    found: dict[str, GroupRow] = {}
     for answer in await backend.ask_coordinators(ListGroupsRequest(states_filter=[], types_filter=[])):
         check(answer.error_code)
         for row in answer.groups:
             state, kind = constant_case(row.group_state), constant_case(row.group_type or "classic")
-            found[row.group_id] = Group(row.group_id, state, kind, row.protocol_type, "", [])
+            found[row.group_id] = GroupRow(row.group_id, state, kind, row.protocol_type, "", [])
     return [found[group_id] for group_id in sorted(found)]
 
 
-async def describe(backend: AdminBackend, group_id: str) -> Group:
+async def describe(backend: AdminBackend, group_id: str) -> GroupRow:
     """One group with its members; 404 for one that does not exist."""
     request = DescribeGroupsRequest(groups=[group_id], include_authorized_operations=False)
     (row,) = (await _ask(backend, group_id, request)).groups
@@ -88,12 +88,12 @@ async def describe(backend: AdminBackend, group_id: str) -> Group:
         raise not_found(f"Consumer group {group_id} cannot be found.")
     check(row.error_code, row.error_message)
     members = [_member(member) for member in row.members]
-    return Group(group_id, constant_case(row.group_state), "CLASSIC", row.protocol_type, row.protocol_data, members)
+    return GroupRow(group_id, constant_case(row.group_state), "CLASSIC", row.protocol_type, row.protocol_data, members)
 
 
-def _member(row: Any) -> Member:
+def _member(row: Any) -> MemberRow:
     assigned = partitions_of(bytes(row.member_assignment or b""))
-    return Member(row.member_id, row.group_instance_id, row.client_id, row.client_host, assigned)
+    return MemberRow(row.member_id, row.group_instance_id, row.client_id, row.client_host, assigned)
 
 
 async def delete(backend: AdminBackend, group_id: str) -> None:
@@ -112,7 +112,7 @@ async def _ask(backend: AdminBackend, group_id: str, request: ApiMessage) -> Any
         raise
 
 
-async def lags(backend: AdminBackend, group: Group, only: TopicPartition | None = None) -> list[PartitionLag]:
+async def lags(backend: AdminBackend, group: GroupRow, only: TopicPartition | None = None) -> list[PartitionLag]:
     """The lag of every partition (or one) that the group has committed an offset for, by topic and partition."""
     offsets = await committed(backend, group.group_id)
     wanted = [pair for pair in offsets if only in (None, pair)]

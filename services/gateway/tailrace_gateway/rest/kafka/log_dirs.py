@@ -12,7 +12,7 @@ from tailrace_gateway.rest.kafka.space import level_of
 _VERSION = 4
 
 
-class Held(NamedTuple):
+class LogDirRow(NamedTuple):
     """One log directory; error_code KAFKA_STORAGE_ERROR while its disk is offline, sizes are -1, level None then."""
 
     path: str
@@ -25,7 +25,7 @@ class Held(NamedTuple):
     level: Level | None
 
 
-async def describe(backend: AdminBackend, broker_id: int) -> list[Held]:
+async def describe(backend: AdminBackend, broker_id: int) -> list[LogDirRow]:
     """Every configured log directory of a broker; TimeoutError soon where it does not answer."""
     answer = await backend.ask_broker(broker_id, DescribeLogDirsRequest(topics=None), _VERSION, READ_TIMEOUT_MS)
     found = []
@@ -34,5 +34,5 @@ async def describe(backend: AdminBackend, broker_id: int) -> list[Held]:
         size, coming = sum(part.partition_size for part in parts), sum(part.is_future_key for part in parts)
         space = (row.total_bytes, row.usable_bytes)
         level = level_of(backend, row)
-        found.append(Held(row.log_dir, row.error_code, *space, size, len(parts) - coming, coming, level))
+        found.append(LogDirRow(row.log_dir, row.error_code, *space, size, len(parts) - coming, coming, level))
     return found

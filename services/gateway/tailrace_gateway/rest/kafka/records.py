@@ -28,7 +28,7 @@ TIMEOUT_MS = 10_000
 _YEAR_10000_MS = 253_402_300_800_000
 
 
-class Written(NamedTuple):
+class RecordPosition(NamedTuple):
     """Where a record is now."""
 
     partition: int
@@ -106,12 +106,12 @@ def choose_partition(topic: TopicImage, new: NewRecord, record: Record, random: 
 
 async def produce(
     backend: AdminBackend, topic: TopicImage, placed: Sequence[tuple[int, Record]]
-) -> list[Written | RestError]:
+) -> list[RecordPosition | RestError]:
     """Writes the records and says of each, in order, where it is or why not."""
     by_partition: dict[int, list[int]] = defaultdict(list)
     for index, (partition, _) in enumerate(placed):
         by_partition[partition].append(index)
-    results: list[Written | RestError] = [translate(ErrorCode.UNKNOWN_SERVER_ERROR)] * len(placed)
+    results: list[RecordPosition | RestError] = [translate(ErrorCode.UNKNOWN_SERVER_ERROR)] * len(placed)
 
     async def write(partition: int, indexes: list[int]) -> None:
         batch = [placed[index][1] for index in indexes]
@@ -123,7 +123,9 @@ async def produce(
     return results
 
 
-async def _append(backend: AdminBackend, name: str, partition: int, records: list[Record]) -> list[Written] | RestError:
+async def _append(
+    backend: AdminBackend, name: str, partition: int, records: list[Record]
+) -> list[RecordPosition] | RestError:
     row = ProduceRequest.TopicProduceData
     data = row.PartitionProduceData(index=partition, records=bytes(build(records)))
     request = ProduceRequest(
@@ -141,6 +143,6 @@ async def _append(backend: AdminBackend, name: str, partition: int, records: lis
         return translate(answer.error_code, answer.error_message)
     appended_ms = answer.log_append_time_ms
     return [
-        Written(partition, answer.base_offset + n, appended_ms if appended_ms >= 0 else record.timestamp, record)
+        RecordPosition(partition, answer.base_offset + n, appended_ms if appended_ms >= 0 else record.timestamp, record)
         for n, record in enumerate(records)
     ]

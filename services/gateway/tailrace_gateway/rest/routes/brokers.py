@@ -11,12 +11,12 @@ from tailrace_gateway.rest.errors import not_found, translate
 from tailrace_gateway.rest.kafka import log_dirs
 from tailrace_gateway.rest.models import Broker, Listing, LogDir, Replica
 from tailrace_gateway.rest.routes.topics import replica_of
-from tailrace_gateway.rest.scope import InCluster, Scope
+from tailrace_gateway.rest.scope import ClusterScope, InCluster
 
 router = APIRouter(prefix="/v3/clusters/{cluster_id}/brokers", tags=["Broker"])
 
 
-def broker_of(scope: Scope, broker: BrokerImage) -> Broker:
+def broker_of(scope: ClusterScope, broker: BrokerImage) -> Broker:
     """One broker as a resource."""
     here = ("brokers", broker.broker_id)
     host, port = scope.backend.address_of(broker.broker_id)
@@ -35,7 +35,7 @@ def broker_of(scope: Scope, broker: BrokerImage) -> Broker:
     )
 
 
-def registered_broker(scope: Scope, broker_id: int) -> BrokerImage:
+def registered_broker(scope: ClusterScope, broker_id: int) -> BrokerImage:
     """The broker, fenced or not, or 404."""
     broker = scope.image.brokers.get(broker_id)
     if broker is None:
@@ -43,7 +43,7 @@ def registered_broker(scope: Scope, broker_id: int) -> BrokerImage:
     return broker
 
 
-def live_broker(scope: Scope, broker_id: int) -> BrokerImage:
+def live_broker(scope: ClusterScope, broker_id: int) -> BrokerImage:
     """The broker if it can be asked; 404 for one that is not registered, 503 for one that is fenced."""
     broker = registered_broker(scope, broker_id)
     if broker.fenced:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from fastapi import APIRouter
 
 from tailrace_gateway.rest.models import Cluster, Listing
-from tailrace_gateway.rest.scope import AnyCluster, InCluster, Scope
+from tailrace_gateway.rest.scope import AnyCluster, ClusterScope, InCluster
 
 router = APIRouter(prefix="/v3/clusters", tags=["Cluster"])
 
 
-def cluster_of(scope: Scope) -> Cluster:
+def cluster_of(scope: ClusterScope) -> Cluster:
     """The cluster as a resource; its controller is what clients are told: a live broker."""
     live = next(scope.image.live_brokers(), None)
     return Cluster(

@@ -8,7 +8,7 @@ from tailrace_gateway.rest.compaction_models import Compaction
 from tailrace_gateway.rest.errors import not_found
 from tailrace_gateway.rest.kafka import compaction
 from tailrace_gateway.rest.models import Listing
-from tailrace_gateway.rest.scope import InCluster, Scope
+from tailrace_gateway.rest.scope import ClusterScope, InCluster
 
 router = APIRouter(prefix="/v3/clusters/{cluster_id}/topics", tags=["Topic"])
 
@@ -30,7 +30,7 @@ async def get_compaction(scope: InCluster, topic_name: str, partition_id: int, b
     raise not_found(f"Broker {broker_id} tells nothing of the compaction of {topic_name}-{partition_id}.")
 
 
-async def _described(scope: Scope, topic_name: str) -> list[Compaction]:
+async def _described(scope: ClusterScope, topic_name: str) -> list[Compaction]:
     return [
         Compaction(
             metadata=scope.metadata("topics", topic_name, "partitions", row.partition_index, "compaction", node),

@@ -13,7 +13,7 @@ from tailrace_gateway.rest.errors import not_found
 from tailrace_gateway.rest.kafka import configs
 from tailrace_gateway.rest.models import Config, ConfigChange, ConfigChanges, ConfigValue, Listing, Synonym
 from tailrace_gateway.rest.routes.brokers import live_broker
-from tailrace_gateway.rest.scope import InCluster, Part, Scope
+from tailrace_gateway.rest.scope import ClusterScope, InCluster, Part
 
 router = APIRouter(prefix="/v3/clusters/{cluster_id}", tags=["Config"])
 ALL_BROKERS = ""
@@ -35,13 +35,13 @@ class Owner:
         return {"config_type": "BROKER"} if self.name == ALL_BROKERS else {"broker_id": int(self.name)}
 
 
-def topic_owner(scope: Scope, topic_name: str) -> Owner:
+def topic_owner(scope: ClusterScope, topic_name: str) -> Owner:
     """A topic, or 404."""
     scope.topic(topic_name)
     return Owner(ConfigResource.TOPIC, topic_name, "KafkaTopicConfig", ("topics", topic_name, "configs"))
 
 
-def broker_owner(scope: Scope, broker_id: int) -> Owner:
+def broker_owner(scope: ClusterScope, broker_id: int) -> Owner:
     """A live broker, or 404."""
     live_broker(scope, broker_id)
     return Owner(ConfigResource.BROKER, str(broker_id), "KafkaBrokerConfig", ("brokers", broker_id, "configs"))
@@ -50,7 +50,7 @@ def broker_owner(scope: Scope, broker_id: int) -> Owner:
 CLUSTER = Owner(ConfigResource.BROKER, ALL_BROKERS, "KafkaClusterConfig", ("broker-configs",))
 
 
-def config_of(scope: Scope, owner: Owner, row: Any) -> Config:
+def config_of(scope: ClusterScope, owner: Owner, row: Any) -> Config:
     """One config as a resource; a sensitive value is never shown."""
     synonyms = [Synonym(name=s.name, value=s.value, source=ConfigSource(s.source).name) for s in row.synonyms]
     return Config(
@@ -68,14 +68,14 @@ def config_of(scope: Scope, owner: Owner, row: Any) -> Config:
     )
 
 
-async def list_of(scope: Scope, owner: Owner) -> Listing[Config]:
+async def list_of(scope: ClusterScope, owner: Owner) -> Listing[Config]:
     """All configs of an owner."""
     rows = await configs.describe(scope.backend, owner.resource, owner.name)
     data = [config_of(scope, owner, row) for row in rows]
     return Listing(kind=f"{owner.kind}List", metadata=scope.listing(*owner.path), data=data)
 
 
-async def one_of(scope: Scope, owner: Owner, name: str) -> Config:
+async def one_of(scope: ClusterScope, owner: Owner, name: str) -> Config:
     """One config of an owner, or 404."""
     rows = await configs.describe(scope.backend, owner.resource, owner.name, [name])
     if not rows:
@@ -83,7 +83,7 @@ async def one_of(scope: Scope, owner: Owner, name: str) -> Config:
     return config_of(scope, owner, rows[0])
 
 
-async def change(scope: Scope, owner: Owner, *changes: ConfigChange) -> None:
+async def change(scope: ClusterScope, owner: Owner, *changes: ConfigChange) -> None:
     """Alters configs of an owner."""
     await configs.alter(scope.backend, owner.resource, owner.name, changes)
 

@@ -8,14 +8,14 @@ from fastapi import APIRouter
 
 from tailrace_gateway.rest.errors import not_found
 from tailrace_gateway.rest.kafka import groups
-from tailrace_gateway.rest.kafka.groups import Group, Member, PartitionLag
+from tailrace_gateway.rest.kafka.groups import GroupRow, MemberRow, PartitionLag
 from tailrace_gateway.rest.models import Assignment, Consumer, ConsumerGroup, Lag, LagSummary, Listing
-from tailrace_gateway.rest.scope import InCluster, Part, Scope
+from tailrace_gateway.rest.scope import ClusterScope, InCluster, Part
 
 router = APIRouter(prefix="/v3/clusters/{cluster_id}/consumer-groups", tags=["Consumer group"])
 
 
-def group_of(scope: Scope, group: Group) -> ConsumerGroup:
+def group_of(scope: ClusterScope, group: GroupRow) -> ConsumerGroup:
     """A group as a resource; its coordinator, as clients are told, is a live broker."""
     here = ("consumer-groups", group.group_id)
     live = next(scope.image.live_brokers(), None)
@@ -33,7 +33,7 @@ def group_of(scope: Scope, group: Group) -> ConsumerGroup:
     )
 
 
-def consumer_of(scope: Scope, group_id: str, member: Member) -> Consumer:
+def consumer_of(scope: ClusterScope, group_id: str, member: MemberRow) -> Consumer:
     """A member as a resource."""
     here = ("consumer-groups", group_id, "consumers", member.member_id)
     return Consumer(
@@ -52,7 +52,7 @@ def _lag_path(topic: str, partition: int) -> tuple[Part, ...]:
     return ("lags", topic, "partitions", partition)
 
 
-def lag_of(scope: Scope, group_id: str, row: PartitionLag) -> Lag:
+def lag_of(scope: ClusterScope, group_id: str, row: PartitionLag) -> Lag:
     """A partition's lag as a resource; an unassigned one has an empty consumer id."""
     member = row.member
     return Lag(
@@ -70,7 +70,7 @@ def lag_of(scope: Scope, group_id: str, row: PartitionLag) -> Lag:
     )
 
 
-def summary_of(scope: Scope, group_id: str, rows: list[PartitionLag]) -> LagSummary:
+def summary_of(scope: ClusterScope, group_id: str, rows: list[PartitionLag]) -> LagSummary:
     """The group's total, and the partition that is furthest behind."""
     worst = max(rows, key=lambda row: row.lag, default=None)
     member = worst.member if worst else None
@@ -91,7 +91,7 @@ def summary_of(scope: Scope, group_id: str, rows: list[PartitionLag]) -> LagSumm
     )
 
 
-async def _member(scope: Scope, group_id: str, consumer_id: str) -> Member:
+async def _member(scope: ClusterScope, group_id: str, consumer_id: str) -> MemberRow:
     group = await groups.describe(scope.backend, group_id)
     for member in group.members:
         if member.member_id == consumer_id:
@@ -137,7 +137,7 @@ _ASSIGNMENTS = "/{group_id}/consumers/{consumer_id}/assignments"
 _PARTITION = "/{topic_name}/partitions/{partition_id}"
 
 
-async def _assignments(scope: Scope, group_id: str, consumer_id: str) -> list[Assignment]:
+async def _assignments(scope: ClusterScope, group_id: str, consumer_id: str) -> list[Assignment]:
     """What a member reads, each with a link to its lag where the group has committed an offset."""
     member = await _member(scope, group_id, consumer_id)
     committed = await groups.committed(scope.backend, group_id)

@@ -13,13 +13,13 @@ from tailrace_gateway.rest.models import Listing
 from tailrace_gateway.rest.replication_models import LogDirMove, NewLogDirMove
 from tailrace_gateway.rest.routes.brokers import live_broker
 from tailrace_gateway.rest.routes.topics import partition_or_404
-from tailrace_gateway.rest.scope import InCluster, Scope
+from tailrace_gateway.rest.scope import ClusterScope, InCluster
 
 router = APIRouter(prefix="/v3/clusters/{cluster_id}", tags=["Log directories"])
 _MOVE = "/topics/{topic_name}/partitions/{partition_id}/replicas/{broker_id}/log-dir-move"
 
 
-def _resource(scope: Scope, key: Partition, broker_id: int, move: log_dir_moves.LogDirMove) -> LogDirMove:
+def _resource(scope: ClusterScope, key: Partition, broker_id: int, move: log_dir_moves.LogDirMove) -> LogDirMove:
     name, index = key
     replica = ("topics", name, "partitions", index, "replicas", broker_id)
     return LogDirMove(
@@ -37,7 +37,7 @@ def _resource(scope: Scope, key: Partition, broker_id: int, move: log_dir_moves.
     )
 
 
-def _replica_or_404(scope: Scope, name: str, index: int, broker_id: int) -> Partition:
+def _replica_or_404(scope: ClusterScope, name: str, index: int, broker_id: int) -> Partition:
     """The partition, of which the broker has a replica, and the broker can be asked."""
     if broker_id not in partition_or_404(scope, name, index).replicas:
         raise not_found(f"{name}-{index} has no replica on broker {broker_id}.")
@@ -45,7 +45,7 @@ def _replica_or_404(scope: Scope, name: str, index: int, broker_id: int) -> Part
     return name, index
 
 
-async def _move_or_404(scope: Scope, key: Partition, broker_id: int) -> log_dir_moves.LogDirMove:
+async def _move_or_404(scope: ClusterScope, key: Partition, broker_id: int) -> log_dir_moves.LogDirMove:
     move = (await log_dir_moves.moving(scope.backend, broker_id, key)).get(key)
     if move is None:
         raise not_found(f"{key[0]}-{key[1]} is not moved between log directories of broker {broker_id}.")

@@ -7,12 +7,12 @@ from heapq import nsmallest
 from fastapi import APIRouter
 
 from tailrace.errors import ErrorCode
-from tailrace.wire.hot.producers import Described, Producer, most_telling_first
+from tailrace.wire.hot.producers import DescribedProducer, PartitionProducers, most_telling_first
 from tailrace_gateway.rest.errors import check, not_found, translate
 from tailrace_gateway.rest.models import Listing
 from tailrace_gateway.rest.producer_models import ActiveProducer
 from tailrace_gateway.rest.routes.topics import partition_or_404
-from tailrace_gateway.rest.scope import InCluster, Scope
+from tailrace_gateway.rest.scope import ClusterScope, InCluster
 
 router = APIRouter(prefix="/v3/clusters/{cluster_id}/topics", tags=["Topic"])
 # The gateway's event loop also relays data: of very many producers `tailrace topic producers` shows all.
@@ -39,7 +39,7 @@ async def get_producer(scope: InCluster, topic_name: str, partition_id: int, pro
     return _resource(scope, topic_name, partition_id, found)
 
 
-async def _described(scope: Scope, topic: str, partition: int) -> Described:
+async def _described(scope: ClusterScope, topic: str, partition: int) -> PartitionProducers:
     leader = partition_or_404(scope, topic, partition).leader
     if leader < 0:
         raise translate(ErrorCode.LEADER_NOT_AVAILABLE, f"Nobody leads {topic}-{partition}.")
@@ -48,7 +48,7 @@ async def _described(scope: Scope, topic: str, partition: int) -> Described:
     return described
 
 
-def _resource(scope: Scope, topic: str, partition: int, one: Producer) -> ActiveProducer:
+def _resource(scope: ClusterScope, topic: str, partition: int, one: DescribedProducer) -> ActiveProducer:
     return ActiveProducer(
         metadata=scope.metadata("topics", topic, "partitions", partition, "producers", one.producer_id),
         cluster_id=scope.cluster_id,

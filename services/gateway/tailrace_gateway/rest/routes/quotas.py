@@ -11,7 +11,7 @@ from pydantic import BaseModel
 from tailrace.quota.entity import QuotaEntity
 from tailrace_gateway.rest.kafka import quotas
 from tailrace_gateway.rest.models import Listing, Metadata, Text, Wanted
-from tailrace_gateway.rest.scope import InCluster, Scope
+from tailrace_gateway.rest.scope import ClusterScope, InCluster
 
 router = APIRouter(prefix="/v3/clusters/{cluster_id}", tags=["Quota"])
 
@@ -70,7 +70,7 @@ class QuotaUsage(BaseModel):
     throttled: bool
 
 
-def quota_of(scope: Scope, entity: QuotaEntity) -> ClientQuota:
+def quota_of(scope: ClusterScope, entity: QuotaEntity) -> ClientQuota:
     """One entity as a resource, or 404."""
     return ClientQuota(
         metadata=scope.metadata("quotas", quotas.id_of(entity)),

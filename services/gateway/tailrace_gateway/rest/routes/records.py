@@ -26,10 +26,10 @@ from tailrace.records.record import Record
 from tailrace_gateway.rest.errors import RestError, as_rest_error, body_of, plain
 from tailrace_gateway.rest.json_objects import JsonObjects
 from tailrace_gateway.rest.kafka import records
-from tailrace_gateway.rest.kafka.records import Written, bad_record
+from tailrace_gateway.rest.kafka.records import RecordPosition, bad_record
 from tailrace_gateway.rest.limits import BODY_BYTES_MAX
 from tailrace_gateway.rest.models import NewRecord, RecordData, WrittenData, WrittenRecord
-from tailrace_gateway.rest.scope import InCluster, Scope
+from tailrace_gateway.rest.scope import ClusterScope, InCluster
 
 router = APIRouter(prefix="/v3/clusters/{cluster_id}/topics/{topic_name}/records", tags=["Records"])
 # The gateway's event loop also relays data: what one request may make it parse is small.
@@ -44,7 +44,9 @@ _REQUEST_BODY: dict[str, Any] = {
 }
 
 
-Outcome = tuple[NewRecord | None, Written | RestError]  # a record as it was sent, None if it is none; what became of it
+Outcome = tuple[
+    NewRecord | None, RecordPosition | RestError
+]  # a record as it was sent, None if it is none; what became of it
 
 
 class Lines(Response):
@@ -95,7 +97,7 @@ def parse(content: bytes) -> NewRecord:
         raise bad_record(f"Not JSON: {wrong}.") from None
 
 
-async def _produced(scope: Scope, topic: TopicImage, group: list[bytes]) -> list[Outcome]:
+async def _produced(scope: ClusterScope, topic: TopicImage, group: list[bytes]) -> list[Outcome]:
     """Writes those of a group that are records, and says of each what became of it."""
     outcomes: list[Outcome | None] = [None] * len(group)
     placed: list[tuple[int, Record]] = []
@@ -115,7 +117,7 @@ async def _produced(scope: Scope, topic: TopicImage, group: list[bytes]) -> list
     return [outcome for outcome in outcomes if outcome is not None]
 
 
-async def outcomes_of(scope: Scope, topic: TopicImage, body: AsyncIterator[bytes]) -> AsyncIterator[Outcome]:
+async def outcomes_of(scope: ClusterScope, topic: TopicImage, body: AsyncIterator[bytes]) -> AsyncIterator[Outcome]:
     """What became of each record of a body, in order. Raises RestError where the body cannot be read on."""
     async for group in groups_of(body, scope.clock):
         for outcome in await _produced(scope, topic, group):
@@ -126,7 +128,7 @@ def _size(data: RecordData | None, content: bytes | None) -> WrittenData | None:
     return None if data is None or content is None else WrittenData(type=data.type, size=len(content))
 
 
-def written_of(scope: Scope, topic: str, new: NewRecord, done: Written) -> WrittenRecord:
+def written_of(scope: ClusterScope, topic: str, new: NewRecord, done: RecordPosition) -> WrittenRecord:
     """A success as a resource."""
     moment = datetime.fromtimestamp(done.timestamp_ms / 1000, UTC)
     return WrittenRecord(
@@ -140,7 +142,7 @@ def written_of(scope: Scope, topic: str, new: NewRecord, done: Written) -> Writt
     )
 
 
-def _line(scope: Scope, topic: str, outcome: Outcome) -> str:
+def _line(scope: ClusterScope, topic: str, outcome: Outcome) -> str:
     new, result = outcome
     if isinstance(result, RestError):
         return json.dumps(body_of(result)) + "\n"
@@ -154,7 +156,7 @@ async def _nothing() -> AsyncIterator[Outcome]:
 
 
 async def _lines(
-    scope: Scope, topic: str, first: list[Outcome], ended_by: RestError | None, rest: AsyncIterator[Outcome]
+    scope: ClusterScope, topic: str, first: list[Outcome], ended_by: RestError | None, rest: AsyncIterator[Outcome]
 ) -> AsyncIterator[str]:
     """The answer, line by line; the last one says why the body was not read to its end, if it was not."""
     for outcome in first:

@@ -29,13 +29,15 @@ from tailrace_gateway.rest.replication_models import (
 )
 from tailrace_gateway.rest.routes.brokers import registered_broker
 from tailrace_gateway.rest.routes.topics import partition_or_404
-from tailrace_gateway.rest.scope import InCluster, Scope
+from tailrace_gateway.rest.scope import ClusterScope, InCluster
 
 router = APIRouter(prefix="/v3/clusters/{cluster_id}", tags=["Replication"])
 _NAMED_MAX = 50  # partitions that a count names
 
 
-def reassignment_of(scope: Scope, key: Partition, partition: PartitionImage, copied: Copied | None) -> Reassignment:
+def reassignment_of(
+    scope: ClusterScope, key: Partition, partition: PartitionImage, copied: Copied | None
+) -> Reassignment:
     """A reassignment as a resource."""
     name, index = key
     here = ("topics", name, "partitions", index)
@@ -52,7 +54,7 @@ def reassignment_of(scope: Scope, key: Partition, partition: PartitionImage, cop
     )
 
 
-async def _reassignments(scope: Scope, topics: Iterable[str]) -> list[Reassignment]:
+async def _reassignments(scope: ClusterScope, topics: Iterable[str]) -> list[Reassignment]:
     moving = {
         (name, index): partition
         for name in topics
@@ -129,7 +131,7 @@ async def unregister_broker(scope: InCluster, broker_id: int, force: bool = Fals
     await reassignments.unregister(scope.backend, broker_id)
 
 
-def _held(scope: Scope, broker_id: int) -> Iterable[PartitionImage]:
+def _held(scope: ClusterScope, broker_id: int) -> Iterable[PartitionImage]:
     for topic in scope.image.topics.values():
         yield from (partition for partition in topic.partitions if broker_id in partition.replicas)
 
@@ -138,7 +140,7 @@ def _is_leaving(held: list[PartitionImage], broker_id: int) -> bool:
     return all(broker_id in partition.removing_replicas for partition in held)
 
 
-def _task_of(scope: Scope, broker_id: int, left: int) -> RemoveBrokerTask:
+def _task_of(scope: ClusterScope, broker_id: int, left: int) -> RemoveBrokerTask:
     return RemoveBrokerTask(
         metadata=scope.metadata("remove-broker-tasks", broker_id),
         cluster_id=scope.cluster_id,

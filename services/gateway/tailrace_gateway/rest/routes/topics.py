@@ -12,12 +12,14 @@ from tailrace_gateway.cluster_state import is_reassigning, is_under_replicated
 from tailrace_gateway.rest.errors import not_found, plain, unknown_topic
 from tailrace_gateway.rest.kafka import topics
 from tailrace_gateway.rest.models import Listing, MorePartitions, NewTopic, Partition, Replica, Topic
-from tailrace_gateway.rest.scope import InCluster, Scope
+from tailrace_gateway.rest.scope import ClusterScope, InCluster
 
 router = APIRouter(prefix="/v3/clusters/{cluster_id}/topics", tags=["Topic"])
 
 
-def topic_resource(scope: Scope, name: str, topic_id: object, partitions_count: int, replication_factor: int) -> Topic:
+def topic_resource(
+    scope: ClusterScope, name: str, topic_id: object, partitions_count: int, replication_factor: int
+) -> Topic:
     """A topic as a resource."""
     here = ("topics", name)
     return Topic(
@@ -34,14 +36,14 @@ def topic_resource(scope: Scope, name: str, topic_id: object, partitions_count: 
     )
 
 
-def topic_of(scope: Scope, name: str) -> Topic:
+def topic_of(scope: ClusterScope, name: str) -> Topic:
     """An existing topic as a resource, or 404."""
     topic = scope.topic(name)
     factor = len(topic.partitions[0].replicas) if topic.partitions else 0
     return topic_resource(scope, name, topic.topic_id, len(topic.partitions), factor)
 
 
-def partition_of(scope: Scope, name: str, index: int, partition: PartitionImage) -> Partition:
+def partition_of(scope: ClusterScope, name: str, index: int, partition: PartitionImage) -> Partition:
     """A partition as a resource."""
     here = ("topics", name, "partitions", index)
     leader = partition.leader
@@ -63,7 +65,7 @@ def partition_of(scope: Scope, name: str, index: int, partition: PartitionImage)
     )
 
 
-def replica_of(scope: Scope, name: str, index: int, partition: PartitionImage, broker_id: int) -> Replica:
+def replica_of(scope: ClusterScope, name: str, index: int, partition: PartitionImage, broker_id: int) -> Replica:
     """A replica as a resource."""
     return Replica(
         metadata=scope.metadata("topics", name, "partitions", index, "replicas", broker_id),
@@ -79,7 +81,7 @@ def replica_of(scope: Scope, name: str, index: int, partition: PartitionImage, b
     )
 
 
-def partition_or_404(scope: Scope, name: str, index: int) -> PartitionImage:
+def partition_or_404(scope: ClusterScope, name: str, index: int) -> PartitionImage:
     """The partition, or 404."""
     partition = scope.image.partition(name, index)
     if partition is None:

@@ -10,7 +10,7 @@ from support.groups import START_MS, Driver
 from tailrace.coordination.group_records import OffsetCommitted, decode
 from tailrace.errors import ErrorCode
 from tailrace_coordinator.groups.config import GroupConfig
-from tailrace_coordinator.groups.offsets import Commit, Position
+from tailrace_coordinator.groups.offsets import CommitHeader, OffsetToCommit
 
 LONGEST = 32_767
 LATEST = 2**63 - 1
@@ -78,8 +78,8 @@ def test_a_static_member_that_says_too_much_when_it_comes_back_begins_a_rebalanc
 )
 def test_a_commit_with_the_longest_retention_is_written(retention_ms: int, expires_ms: int) -> None:
     driver = Driver()
-    request = Commit("g", -1, "", None, 4, retention_time_ms=retention_ms)
-    assert driver.commit(request, Position("t", 0, LATEST, metadata="é" * 4_096)) == [ErrorCode.NONE]
+    request = CommitHeader("g", -1, "", None, 4, retention_time_ms=retention_ms)
+    assert driver.commit(request, OffsetToCommit("t", 0, LATEST, metadata="é" * 4_096)) == [ErrorCode.NONE]
     (record,) = (decode(key, value) for key, value in driver.log)
     assert isinstance(record, OffsetCommitted)
     assert record.expire_timestamp_ms == expires_ms

@@ -9,7 +9,7 @@ from tailrace_coordinator.groups.classic.group import ClassicGroup
 from tailrace_coordinator.groups.classic.leave import Leaver
 from tailrace_coordinator.groups.consumer.group import ConsumerGroup
 from tailrace_coordinator.groups.group import Group
-from tailrace_coordinator.groups.offsets import Commit, Position
+from tailrace_coordinator.groups.offsets import CommitHeader, OffsetToCommit
 
 
 def consumer_group(name: str) -> list[tuple[bytes, bytes | None]]:
@@ -82,9 +82,9 @@ def test_it_has_no_members() -> None:
         (Leaver("m"), ErrorCode.UNKNOWN_MEMBER_ID),
         (Leaver("", "i"), ErrorCode.UNKNOWN_MEMBER_ID),
     ]
-    position = Position("t", 0, 7)
-    assert driver.commit(Commit("g", 1, "m", None, 9), position) is ErrorCode.UNKNOWN_MEMBER_ID
-    assert driver.commit(Commit("g", -1, "", None, 9), position) == [ErrorCode.NONE]
+    position = OffsetToCommit("t", 0, 7)
+    assert driver.commit(CommitHeader("g", 1, "m", None, 9), position) is ErrorCode.UNKNOWN_MEMBER_ID
+    assert driver.commit(CommitHeader("g", -1, "", None, 9), position) == [ErrorCode.NONE]
     assert driver.delete_offsets("g", ("t", 0)) == [ErrorCode.NONE]
 
 

@@ -41,7 +41,9 @@ async def asked(monkeypatch: pytest.MonkeyPatch, *answers: Any) -> tuple[Any, li
     }
     gateway: Any = SimpleNamespace(image=MetadataImage(services=services), boot_id="boot", secret=None)
     try:
-        return await admin.Admin(gateway, lambda: ("h", 0)).ask_quota(DescribeQuotaUsageRequest(max_entries=1)), ports
+        return await admin.GatewayAdmin(gateway, lambda: ("h", 0)).ask_quota(
+            DescribeQuotaUsageRequest(max_entries=1)
+        ), ports
     except ApiError as refused:
         return refused, ports
 

@@ -12,7 +12,7 @@ MAX_RECORDS: Final = 10_000  # of one request of a user's, as in Kafka: everybod
 
 
 @dataclass(frozen=True, slots=True)
-class Effects(Generic[R]):
+class ControllerResult(Generic[R]):
     """The reply leaves when the records, and all that the decision saw, are committed."""
 
     reply: R

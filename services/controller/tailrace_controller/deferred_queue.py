@@ -1,0 +1,61 @@
+"""Decisions on their way into the database, and the replies that wait for them (Kafka's DeferredEventQueue)."""
+
+import asyncio
+from collections import deque
+from typing import Any
+
+from tailrace.errors import ApiError, ErrorCode
+from tailrace_controller.decision import Decided
+
+RECORDS_MAX = 100_000
+
+
+class DeferredQueue:
+    """Of one controller, in the order in which it decided."""
+
+    def __init__(self) -> None:
+        self.records_max = RECORDS_MAX
+        self.records = 0  # of decisions that no append has taken yet
+        self._decisions: deque[Decided[Any]] = deque()
+        self._replies: deque[tuple[int, asyncio.Future[None]]] = deque()
+        self._added = asyncio.Event()
+
+    def add(self, made: Decided[Any]) -> None:
+        """Has the next append take it. REQUEST_TIMED_OUT if too much waits for the database already."""
+        if self.records > self.records_max:
+            raise ApiError(ErrorCode.REQUEST_TIMED_OUT, "the metadata database does not take writes at present")
+        self._decisions.append(made)
+        self.records += len(made.records)
+        self._added.set()
+
+    async def next_group(self) -> list[Decided[Any]]:
+        """All that wait for an append, as soon as there is one: they go out together."""
+        while not self._decisions:
+            self._added.clear()
+            await self._added.wait()
+        group = list(self._decisions)
+        self._decisions.clear()
+        self.records = 0
+        return group
+
+    async def until_committed(self, offset: int) -> None:
+        """Waits for the record at this offset, which is not committed yet. Raises what drop() says."""
+        future = asyncio.get_running_loop().create_future()
+        self._replies.append((offset, future))
+        await future
+
+    def committed(self, offset: int) -> None:
+        """Everything up to this offset is."""
+        while self._replies and self._replies[0][0] <= offset:
+            _, future = self._replies.popleft()
+            if not future.done():
+                future.set_result(None)
+
+    def drop(self, why: str) -> None:
+        """Nobody knows what becomes of any of it: NOT_CONTROLLER for all that wait."""
+        self._decisions.clear()
+        self.records = 0
+        replies, self._replies = self._replies, deque()
+        for _, future in replies:
+            if not future.done():
+                future.set_exception(ApiError(ErrorCode.NOT_CONTROLLER, why))
