@@ -24,7 +24,7 @@ from support.old_version import NoOldVersion
 from tailrace.testing import admin
 
 pytestmark = [
-    pytest.mark.timeout(900),
+    pytest.mark.timeout(1800),
     # kafka-python leaves sockets of refused connects to the garbage collector.
     pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
 ]

@@ -32,7 +32,6 @@ from tailrace.metadata.records import (
     UnregisterBrokerRecord,
 )
 from tailrace.metadata.replay import quota_key
-from tailrace.net.address import Address
 from tailrace_controller.decide import topic_rules
 
 
@@ -201,8 +200,9 @@ def _endpoints(endpoints: Iterable[Endpoint]) -> str:
 
 
 def _place(endpoint: Endpoint) -> str:
-    """A Unix socket's path has port 0."""
-    return str(Address(endpoint.host, endpoint.port)) if endpoint.port else f"{endpoint.host}:0"
+    """A Unix socket's path has port 0, and may hold colons without being of IPv6."""
+    host = f"[{endpoint.host}]" if endpoint.port and ":" in endpoint.host else endpoint.host
+    return f"{host}:{endpoint.port}"
 
 
 _RENDER: dict[str, Callable[[Any, MetadataImage, MetadataImage], Iterator[RowsChange]]] = {

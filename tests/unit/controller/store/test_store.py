@@ -1,5 +1,7 @@
 """The SQL store on a real SQLite file: epochs, offsets, projections, other people's locks, snapshots."""
 
+import dataclasses
+import json
 import sqlite3
 import subprocess
 import sys
@@ -299,6 +301,19 @@ def test_the_views_show_what_the_image_holds_and_forget_what_it_forgets(bench: B
     assert bench.query("select name from configs") == [("retention.bytes",)]
     assert bench.query("select state from brokers") == [("fenced",)]
     assert bench.query("select * from shards") == []
+
+
+def test_an_address_of_ipv6_is_in_brackets_and_a_path_is_not(bench: Bench) -> None:
+    load(bench.store)
+    places = (r.Endpoint("INTERNAL", "fd00::7", 9190), r.Endpoint("UNIX-b", "/run/a:b.sock", 0))
+    records: list[r.MetadataRecord] = [
+        dataclasses.replace(record, end_points=places) if isinstance(record, r.RegisterBrokerRecord) else record
+        for record in broker(0, 1)
+    ]
+    image = replay(MetadataImage(), records, len(records) - 1, 1)
+    bench.store.append(1, rows(0, 1, 1), projection.changes(records, MetadataImage(), image, CONFIG))
+    ((told,),) = bench.query("select endpoints from brokers")
+    assert json.loads(told) == {"INTERNAL": "[fd00::7]:9190", "UNIX-b": "/run/a:b.sock:0"}
 
 
 def test_the_partitions_view_says_what_is_offline_under_replicated_and_under_min_isr(bench: Bench) -> None:
