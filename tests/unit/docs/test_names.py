@@ -124,7 +124,10 @@ def _rest() -> tuple[frozenset[str], re.Pattern[str]]:
     """The first words of the REST API's paths below a cluster, and a pattern of all paths."""
     app = create_app(MemoryBackend(brokers=1), ManualClock(), random.Random(1), HostRules(["here"]))
     below = [path.removeprefix("/v3/clusters/{cluster_id}") for path in app.openapi()["paths"]]
-    pattern = "|".join(re.sub(r"\\\{\w+\\\}", "[^/:]+", re.escape(path)) for path in below if path)
+    numbered = (
+        re.sub(r"\\\{(?:partition|broker|producer)_id\\\}", r"(?:\\d+|[A-Z]+|-)", re.escape(path)) for path in below
+    )
+    pattern = "|".join(re.sub(r"\\\{\w+\\\}", "[^/:]+", path) for path in numbered if path)
     return frozenset({re.split(r"[/:]", path)[1] for path in below if path}), re.compile(pattern)
 
 
@@ -148,10 +151,15 @@ def test_what_a_page_names_is_there(page: Path, unknown: object) -> None:
 
 def test_what_is_not_there_is_found() -> None:
     page = """`min.insync.replica`, `--set log.retention.hour=1`, `bench.nope`, `tests/unit/test_nope.py`, `nope.py`,
-`KAFKA_LOG_RETENTION_HOUR`, `tailrace_bytes_in`, `/quota-usages`, `…/topics/T/partition/3`, `$C/status/x`"""
+`KAFKA_LOG_RETENTION_HOUR`, `tailrace_bytes_in`, `/quota-usages`,
+`…/topics/T/partition/3`, `$C/status/x`, `/topics/-/partitions/transactions`"""
     assert unknown_keys(page) == {"min.insync.replica", "log.retention.hour"}
     assert unknown_modules(page) == {"bench.nope"}
     assert unknown_files(page) == {"/tests/unit/test_nope.py", "/nope.py"}
     assert unknown_variables(page) == {"KAFKA_LOG_RETENTION_HOUR"}
     assert unknown_metrics(page) == {"bytes_in"}
-    assert unknown_rest_paths(page) == {"/topics/T/partition/3", "/status/x"}
+    assert unknown_rest_paths(page) == {
+        "/topics/T/partition/3",
+        "/status/x",
+        "/topics/-/partitions/transactions",
+    }
