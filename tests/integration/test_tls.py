@@ -132,6 +132,7 @@ def test_a_client_without_a_certificate_is_refused(cluster: Cluster, authority: 
     assert producer.flush(3) == 1
     assert any("certificate required" in line for line in said), said
     assert "peer did not return a certificate" in cluster.last_log()
+    assert cluster.metric("tailrace_failed_tls_handshakes_total", "gateway") > 0
 
 
 def test_metadata_names_the_same_host_and_ports(cluster: Cluster, authority: Authority, alice: Pair) -> None:
