@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import os
+import socket
+import ssl
 import subprocess
 import sys
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +21,7 @@ from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer
 from integration.quota.load import alter_quotas
 from support.certificates import Authority, Pair
 from support.ports import free_ports
+from support.tls_client import TlsClient, client_tls
 from tailrace.config import properties
 from tailrace.net.address import Address
 from tailrace.net.client import Client
@@ -128,6 +132,7 @@ def test_a_client_without_a_certificate_is_refused(cluster: Cluster, authority: 
     assert producer.flush(3) == 1
     assert any("certificate required" in line for line in said), said
     assert "peer did not return a certificate" in cluster.last_log()
+    assert cluster.metric("tailrace_failed_tls_handshakes_total", "gateway") > 0
 
 
 def test_metadata_names_the_same_host_and_ports(cluster: Cluster, authority: Authority, alice: Pair) -> None:
@@ -229,3 +234,32 @@ def test_up_refuses_what_cannot_be_used_in_one_sentence(settings: dict[str, str]
         [sys.executable, "-m", "tailrace.cli", *words], check=False, capture_output=True, text=True, timeout=60
     )
     assert done.returncode == 1 and said in done.stderr and done.stderr.count("\n") == 1
+
+
+def greeted(address: Address, tls: ssl.SSLContext) -> bool:
+    """Whether a new connection has its handshake."""
+    try:
+        with TlsClient(socket.create_connection((address.host, address.port)), tls, address.host) as client:
+            client.handshake()
+    except OSError:
+        return False
+    return True
+
+
+async def test_an_address_gets_its_rate_of_connections_and_the_others_no_handshake(
+    cluster: Cluster, authority: Authority, alice: Pair
+) -> None:
+    """KIP-612, where the client's socket is."""
+    told = Address.parse(cluster.addresses("broker").get("client", cluster.bootstrap).split(",")[0])
+    tls = client_tls(authority.certificate, alice)
+    over = Client(Address.parse(cluster.bootstrap), "quota-admin", tls=tls)
+    try:
+        await alter_quotas(over, {"ip": told.host}, connection_creation_rate=2.0)
+        with ThreadPoolExecutor(20) as threads:
+            loop = asyncio.get_running_loop()
+            many = await asyncio.gather(*(loop.run_in_executor(threads, greeted, told, tls) for _ in range(20)))
+        assert 1 <= sum(many) <= 8 and False in many
+        await alter_quotas(over, {"ip": told.host}, connection_creation_rate=None)
+    finally:
+        await over.close()
+    assert greeted(told, tls)

@@ -308,13 +308,15 @@ async def open_listener(
         throttled = ThrottledConnections(quotas.admit, environment.clock)
         stack.callback(throttled.close)
         gauges.count_quotas(broker.metrics, limited, throttled)
+        own_listener = config.gateway_advertise == "brokers"
+        handshakes = open_handshakes(config, environment.clock, environment.log) if own_listener else None
+        gauges.count_handshakes(broker.metrics, handshakes)
         endpoints = advertised_endpoints(config, server.addresses, environment.boot_id)
         addresses = {"internal": str(server.addresses[0])}
-        if config.gateway_advertise == "brokers":
+        if own_listener:
             direct = DirectClients(limited, throttled, config)
             broker.follower.subscribe(direct.image_changed)
             port = client_port(broker.image, config.node_id)
-            handshakes = open_handshakes(config, environment.clock, environment.log)
             encryption = None if handshakes is None else Encryption(handshakes, direct.refused)
             client = await serve_clients(public, direct, config, port, encryption)
             stack.push_async_callback(client.close)

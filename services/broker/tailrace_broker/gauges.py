@@ -8,6 +8,7 @@ from tailrace.log.directory.disk_pressure import Level, Pressure
 from tailrace.log.directory.log_dir import LogDir
 from tailrace.net.quotas.throttled_connections import ThrottledConnections
 from tailrace.net.server import Server
+from tailrace.net.tls.handshakes import Handshakes
 from tailrace_broker.broker import Broker
 from tailrace_broker.compaction.cleaner import Cleaner
 from tailrace_broker.compaction.worker import Workers
@@ -29,6 +30,18 @@ def count_quotas(metrics: BrokerMetrics, limited: LimitedClients, throttled: Thr
     metrics.counters["throttled_connections"] = (
         "Connections refused by a connection_creation_rate (KIP-612)",
         lambda: throttled.refused_count,
+    )
+
+
+def count_handshakes(metrics: BrokerMetrics, handshakes: Handshakes | None) -> None:
+    """Of TLS, at the broker's own listener for clients."""
+    metrics.counters["tls_handshakes"] = (
+        "TLS handshakes of clients that succeeded",
+        lambda: 0 if handshakes is None else handshakes.done_count,
+    )
+    metrics.counters["failed_tls_handshakes"] = (
+        "TLS handshakes that were refused",
+        lambda: 0 if handshakes is None else handshakes.failed_count,
     )
 
 

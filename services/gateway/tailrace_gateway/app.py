@@ -119,7 +119,7 @@ async def open_gateway(config: Config, environment: Environment) -> AsyncIterato
         follower.on_move(gateway.controller_moved)
         sweep = RelayDeadlineCheck(gateway)
         stack.callback(sweep.close)
-        GatewayMetrics(environment.registry, gateway, config.min_insync_replicas, throttled)
+        GatewayMetrics(environment.registry, gateway, config.min_insync_replicas, throttled, handshakes)
         RequestMemoryMetrics(environment.registry, gateway.memory)
         addresses = {"client": ",".join(listener.addresses)}
         endpoints = [Endpoint("CLIENT", listener.hosts[0], listener.base_port)]

@@ -7,6 +7,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.registry import Collector
 
 from tailrace.net.quotas.throttled_connections import ThrottledConnections
+from tailrace.net.tls.handshakes import Handshakes
 from tailrace.wire.apis import ApiKey
 from tailrace_gateway.answering import AnsweringGateway
 from tailrace_gateway.cluster_state import BrokerStatus, state_of
@@ -21,9 +22,11 @@ class GatewayMetrics(Collector):
         gateway: AnsweringGateway,
         min_insync_replicas: int,
         throttled: ThrottledConnections,
+        handshakes: Handshakes | None = None,
     ) -> None:
         self._gateway = gateway
         self._throttled = throttled
+        self._handshakes = handshakes
         self._min_insync_replicas = min_insync_replicas
         registry.register(self)
 
@@ -53,6 +56,7 @@ class GatewayMetrics(Collector):
                 "Connections refused by a connection_creation_rate (KIP-612).",
                 value=self._throttled.refused_count,
             ),
+            *self._of_handshakes(),
             GaugeMetricFamily("tailrace_connection_count", "Open connections.", value=len(gateway.connections)),
             GaugeMetricFamily(
                 "tailrace_handed_over_connection_count",
@@ -65,6 +69,14 @@ class GatewayMetrics(Collector):
                 "tailrace_metadata_stale", "1 while no controller answers.", value=float(gateway.follower.stale)
             ),
             *self._of_the_cluster(),
+        ]
+
+    def _of_handshakes(self) -> list[Metric]:
+        """Of TLS."""
+        done, failed = (0, 0) if self._handshakes is None else self._handshakes.counts
+        return [
+            CounterMetricFamily("tailrace_tls_handshakes", "TLS handshakes of clients that succeeded.", value=done),
+            CounterMetricFamily("tailrace_failed_tls_handshakes", "TLS handshakes that were refused.", value=failed),
         ]
 
     def _of_the_cluster(self) -> list[Metric]:

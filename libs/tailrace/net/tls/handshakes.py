@@ -25,6 +25,7 @@ from tailrace.net.tls.reload import ServerContexts
 from tailrace.net.tls.settings import listener_settings, server_context
 
 DEADLINE_MS = 10_000.0
+HANDSHAKES_MAX = 1_024  # under way; each takes some 30 KiB
 _STEPS_A_TURN = 2
 _READ_BYTES = 16_384
 _MOST_BYTES = 262_144  # of one handshake; a client's chain of certificates is most of it
@@ -55,18 +56,31 @@ class Handshakes:
         self.clock = clock
         self._contexts = contexts
         self._refusals = SeldomWarning(log, clock.monotonic_ms, "TLS connection refused")
-        self._open: set[Handshake] = set()
+        self._open: dict[Handshake, None] = {}  # oldest first
         self._ready: deque[Handshake] = deque()
         self._turning = False
 
     def __len__(self) -> int:
         return len(self._open)
 
+    @property
+    def counts(self) -> tuple[int, int]:
+        """Handshakes that succeeded, and that were refused."""
+        return self.done_count, self.failed_count
+
     def begin(self, sock: socket.socket, client: str, done: Done) -> None:
         """Takes an accepted non-blocking socket; `done` is called once it encrypts, never if it is refused."""
         handshake = Handshake(self, EncryptedSocket(sock, self._contexts.current()), client, done)
-        self._open.add(handshake)
+        self._open[handshake] = None
         handshake.wait()
+        if len(self._open) > HANDSHAKES_MAX:
+            self._oldest_gives_way()
+
+    def _oldest_gives_way(self) -> None:
+        """Of those that wait for their client: others are through in their turn."""
+        oldest = next((handshake for handshake in self._open if handshake.waits), None)
+        if oldest is not None:
+            oldest.refuse(f"{HANDSHAKES_MAX} newer handshakes are under way")
 
     def ready(self, handshake: Handshake) -> None:
         """It can go on, in its turn."""
@@ -88,7 +102,7 @@ class Handshakes:
 
     def over(self, handshake: Handshake, refused: str = "") -> None:
         """It has ended; a refusal has a reason, and one line of the log, but not each of a storm of them."""
-        self._open.discard(handshake)
+        self._open.pop(handshake, None)
         if refused:
             self.failed_count += 1
             self._refusals.say(client=handshake.client, why=refused)
@@ -125,12 +139,14 @@ class Handshake:
         self._done = done
         self._loop = asyncio.get_running_loop()
         self._came_bytes = 0
+        self.waits = False  # for its client
         self._writing = False
         self._ended = False
         self._deadline: Cancellable = owner.clock.call_later(owner.deadline_ms, self._late)
 
     def wait(self) -> None:
         """Until the client sends, or takes what it was sent."""
+        self.waits = True
         if self._sock.unsent:
             self._writing = True
             self._loop.add_writer(self._sock.fileno(), self._woken)
@@ -139,6 +155,7 @@ class Handshake:
 
     def _woken(self) -> None:
         self._stop_watching()
+        self.waits = False
         self._owner.ready(self)
 
     def _stop_watching(self) -> None:
@@ -163,15 +180,15 @@ class Handshake:
                 return
             first, self._came_bytes = not self._came_bytes, self._came_bytes + len(came)
             if first and came[0] != _HANDSHAKE:
-                self._refuse(_what(came))
+                self.refuse(_what(came))
             elif self._came_bytes > _MOST_BYTES:
-                self._refuse(f"a handshake of more than {_MOST_BYTES} bytes")
+                self.refuse(f"a handshake of more than {_MOST_BYTES} bytes")
             else:
                 self._advance(came)
         except (BlockingIOError, InterruptedError):
             self.wait()
         except OSError as broken:
-            self._refuse(f"the connection broke in its handshake: {broken.strerror or broken}")
+            self.refuse(f"the connection broke in its handshake: {broken.strerror or broken}")
 
     def _advance(self, came: bytes) -> None:
         try:
@@ -179,7 +196,7 @@ class Handshake:
         except ssl.SSLError as failed:
             with contextlib.suppress(OSError):
                 self._sock.flush()  # an alert says to the client what is wrong
-            self._refuse(f"the handshake failed: {said(failed)}")
+            self.refuse(f"the handshake failed: {said(failed)}")
             return
         self._sock.flush()
         if not done:
@@ -189,7 +206,7 @@ class Handshake:
             certificate = self._sock.peer_certificate()
             name = None if certificate is None else self._owner.name_of(subject_of(certificate))
         except ValueError as wrong:
-            self._refuse(str(wrong))
+            self.refuse(str(wrong))
             return
         self._end()
         self._owner.done_count += 1
@@ -199,16 +216,17 @@ class Handshake:
             self._sock.close()
 
     def _late(self) -> None:
-        self._refuse(f"no whole handshake within {self._owner.deadline_ms:.0f} ms")
+        self.refuse(f"no whole handshake within {self._owner.deadline_ms:.0f} ms")
 
     def _gone(self) -> None:
         """Nothing is said of a client that sent nothing: something looked whether anybody listens here."""
         if self._came_bytes:
-            self._refuse("the client left in its handshake")
+            self.refuse("the client left in its handshake")
         else:
             self.close()
 
-    def _refuse(self, why: str) -> None:
+    def refuse(self, why: str) -> None:
+        """Closes it, with a line of the log."""
         if not self._ended:
             self._end(why)
             self._sock.close()

@@ -12,9 +12,18 @@ from tailrace.runtime import logs
 from tailrace.wire.messages import DescribeConfigsRequest, IncrementalAlterConfigsRequest
 
 
-@pytest.mark.parametrize(("advertise", "told"), [("gateway", "PLAINTEXT://front:9092"), ("brokers", None)])
-async def test_a_broker_advertises_what_its_client_is_told(tmp_path: Path, advertise: str, told: str | None) -> None:
-    async with running(tmp_path, gateway_advertise=advertise) as broker:
+@pytest.mark.parametrize(
+    ("advertise", "protocol", "told"),
+    [
+        ("gateway", "PLAINTEXT", "PLAINTEXT://front:9092"),
+        ("gateway", "SSL", "SSL://front:9092"),
+        ("brokers", "PLAINTEXT", None),
+    ],
+)
+async def test_a_broker_advertises_what_its_client_is_told(
+    tmp_path: Path, advertise: str, protocol: str, told: str | None
+) -> None:
+    async with running(tmp_path, gateway_advertise=advertise, gateway_security_protocol=protocol) as broker:
         resource = DescribeConfigsRequest.DescribeConfigsResource
         asked = resource(resource_type=4, resource_name="0", configuration_keys=["advertised.listeners"])
         request = DescribeConfigsRequest(resources=[asked], include_synonyms=True)

@@ -15,6 +15,7 @@ from support.certificates import Authority, Pair
 from support.tls_client import client_tls
 from tailrace.net.address import Address
 from tailrace.net.limits.seldom import LINES
+from tailrace.net.tls import handshakes
 from tailrace.net.tls.encrypted_socket import EncryptedSocket
 from tailrace.net.tls.handshakes import Handshakes
 from tailrace.net.tls.listener import EncryptedListener
@@ -203,6 +204,22 @@ async def test_handshakes_go_in_turns_of_two(settings: TlsSettings) -> None:
             await asyncio.sleep(0)
             seen.append(len(steps))
         assert seen == [2, 4, 6, 7] and steps == list(range(7))
+
+
+async def test_of_too_many_the_oldest_that_waits_for_its_client_gives_way(
+    settings: TlsSettings, authority: Authority, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who connects and is silent keeps nobody out."""
+    monkeypatch.setattr(handshakes, "HANDSHAKES_MAX", 3)
+    async with running(settings) as world:
+        silent = [await world.connect() for _ in range(3)]
+        reader, writer = await world.connect(ssl=client_tls(authority.certificate))
+        assert await ended(reader) == b"" and world.names == [None]
+        assert await ended(silent[0][0]) == b""
+        assert world.whys == ["3 newer handshakes are under way"]
+        assert len(world.handshakes) == 2
+        for _, other in [*silent, (reader, writer)]:
+            other.close()
 
 
 async def test_renegotiation_is_refused(settings: TlsSettings, authority: Authority) -> None:
