@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from tailrace.wire.apis import INTERNAL_APIS, NEVER, ApiKey
 from tailrace.wire.malformed import Malformed
-from tailrace.wire.varint import read_unsigned
+from tailrace.wire.tags import end_of_tags
 
 _HEAD = Struct(">hhih")
 HEAD_BYTES = _HEAD.size
@@ -75,18 +75,9 @@ def skip_request_header(frame: Any) -> tuple[int, int, int, int]:
 def skip_tags(frame: Any, pos: int) -> int:
     """Steps over a tag section (KIP-482) and returns the position after it."""
     try:
-        if frame[pos] == 0:
-            return pos + 1
-        count, pos = read_unsigned(frame, pos)
-        for _ in range(count):
-            _, pos = read_unsigned(frame, pos)
-            size, pos = read_unsigned(frame, pos)
-            pos += size
+        return pos + 1 if frame[pos] == 0 else end_of_tags(frame, pos)
     except IndexError as short:
-        raise Malformed("tag section ends in the middle of a field") from short
-    if pos > len(frame):
-        raise Malformed("tag section runs past the frame")
-    return pos
+        raise Malformed("tag section runs past the frame") from short
 
 
 def response_header_bytes(api_key: int, api_version: int) -> int:

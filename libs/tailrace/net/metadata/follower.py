@@ -23,6 +23,7 @@ from tailrace.net.authentication.proof import Secret
 from tailrace.net.background import beside
 from tailrace.net.backoff import Backoff
 from tailrace.net.client import Client, Disconnected
+from tailrace.net.members.environment import ServiceEnvironment
 from tailrace.net.members.internal import NEEDS_SECRET
 from tailrace.net.metadata import cache as metadata_cache
 from tailrace.net.metadata.link import Behind, MetadataLink, PollAnswer
@@ -40,21 +41,13 @@ _LIVENESS = frozenset(
 Subscriber: TypeAlias = Callable[[MetadataImage, MetadataImage], None]
 
 
-class FollowerEnvironment(Protocol):
+class FollowerEnvironment(ServiceEnvironment, Protocol):
     """What a follower takes of the runtime's Environment."""
 
-    @property
-    def clock(self) -> Clock: ...
-    @property
-    def random(self) -> Random: ...
-    @property
-    def log(self) -> Any: ...
     @property
     def data_dir(self) -> Path: ...
     @property
     def run_dir(self) -> Path | None: ...
-    @property
-    def secret(self) -> Secret | None: ...
 
 
 class MetadataFollower:

@@ -4,37 +4,23 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from random import Random
-from typing import Any, Protocol
+from typing import Protocol
 from uuid import UUID
 
-from tailrace.clock import Clock
 from tailrace.config import Config
 from tailrace.metadata.image import MetadataImage
-from tailrace.net.authentication.proof import Secret
 from tailrace.net.background import beside
+from tailrace.net.members.environment import ServiceEnvironment
 from tailrace.net.members.lease_client import LeaseClient
 from tailrace.net.quotas.meters import QUOTA_WINDOW_MS, Quotas
 from tailrace.quota.leased_bucket import Terms
 
 
-class QuotaEnvironment(Protocol):
+class QuotaEnvironment(ServiceEnvironment, Protocol):
     """What quotas take of the runtime's Environment."""
 
     @property
-    def clock(self) -> Clock: ...
-
-    @property
-    def random(self) -> Random: ...
-
-    @property
-    def log(self) -> Any: ...
-
-    @property
     def boot_id(self) -> str: ...
-
-    @property
-    def secret(self) -> Secret | None: ...
 
 
 class ImageSource(Protocol):

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 from tailrace.wire.malformed import Malformed
 from tailrace.wire.strict import MOST_ROWS, MOST_STRING_BYTES
+from tailrace.wire.tags import read_tags
 from tailrace.wire.varint import read_unsigned, unsigned
 
 _I16 = Struct(">h")
@@ -108,18 +109,10 @@ class _Reader:
     def topic(self) -> bytes:
         return self.raw(16) if self.version >= 13 else self.string()
 
-    def tags(self) -> dict[int, bytes]:
+    def tags(self) -> dict[int, memoryview]:
         if not self.flexible:
             return {}
-        if self.body[self.pos] == 0:
-            self.pos += 1
-            return {}
-        count, self.pos = read_unsigned(self.body, self.pos)
-        found = {}
-        for _ in range(count):
-            tag, self.pos = read_unsigned(self.body, self.pos)
-            size, self.pos = read_unsigned(self.body, self.pos)
-            found[tag] = self.raw(size)
+        found, self.pos = read_tags(self.body, self.pos)
         return found
 
 

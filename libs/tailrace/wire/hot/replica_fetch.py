@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from tailrace.wire.hot.fetch import FetchPartition
 from tailrace.wire.malformed import Malformed
+from tailrace.wire.tags import end_of_tags, read_tags
 from tailrace.wire.varint import read_unsigned, unsigned
 
 VERSION = 17
@@ -97,8 +98,8 @@ def decode_replica_answer(frame: bytes | bytearray | memoryview) -> ReplicaAnswe
             for _ in _counted(count, len(view) - pos):
                 row, pos = _row(view, pos, topic_id)
                 rows.append(row)
-            pos = _skip_tags(view, pos)
-        pos = _skip_tags(view, pos)
+            pos = end_of_tags(view, pos)
+        pos = end_of_tags(view, pos)
     except (IndexError, error) as short:
         raise Malformed("a Fetch answer ends in the middle of a field") from short
     if pos != len(view):
@@ -116,7 +117,7 @@ def _row(view: memoryview, pos: int, topic_id: bytes) -> tuple[ReplicaRow, int]:
     index, code, mark, _, start = _ROW.unpack_from(view, pos)
     aborted, pos = read_unsigned(view, pos + _ROW.size)
     for _ in range(max(0, aborted - 1)):
-        pos = _skip_tags(view, pos + 16)
+        pos = end_of_tags(view, pos + 16)
     length, pos = read_unsigned(view, pos + 4)  # over the preferred read replica
     end = pos + max(0, length - 1)
     if end > len(view):
@@ -124,24 +125,7 @@ def _row(view: memoryview, pos: int, topic_id: bytes) -> tuple[ReplicaRow, int]:
     records = view[pos:end]
     if not view[end]:
         return ReplicaRow(topic_id, index, code, mark, start, records, None, None), end + 1
-    tags, pos = _tags(view, end)
+    tags, pos = read_tags(view, end)
     diverging = _DIVERGING.unpack_from(tags[_DIVERGING_TAG]) if _DIVERGING_TAG in tags else None
     leader = _LEADER.unpack_from(tags[_LEADER_TAG]) if _LEADER_TAG in tags else None
     return ReplicaRow(topic_id, index, code, mark, start, records, diverging, leader), pos
-
-
-def _tags(view: memoryview, pos: int) -> tuple[dict[int, memoryview], int]:
-    count, pos = read_unsigned(view, pos)
-    tags = {}
-    for _ in _counted(count + 1, len(view) - pos):
-        tag, pos = read_unsigned(view, pos)
-        size, pos = read_unsigned(view, pos)
-        if pos + size > len(view):
-            raise Malformed("a tag of a Fetch answer is longer than its frame")
-        tags[tag] = view[pos : pos + size]
-        pos += size
-    return tags, pos
-
-
-def _skip_tags(view: memoryview, pos: int) -> int:
-    return pos + 1 if not view[pos] else _tags(view, pos)[1]

@@ -21,6 +21,7 @@ from tailrace.net.client import Client, Disconnected
 from tailrace.net.members.endpoints import address_of
 from tailrace.net.members.reports import MAX_ROWS
 from tailrace.wire.codec import Malformed
+from tailrace.wire.latest_offsets import latest_offsets_request
 from tailrace.wire.messages import ListOffsetsRequest
 from tailrace_coordinator.groups.machine import GroupMachine
 
@@ -31,7 +32,6 @@ SOON_MS = 5_000  # while there is little to ask
 METADATA_CHARACTERS = 256  # of each offset's; a client may write 4,096 of them
 _CLIENT_ID = "tailrace-coordinator"
 _TIMEOUT_MS = 3_000
-_LATEST = -1
 _VERSION = 11
 
 
@@ -127,25 +127,10 @@ class CommittedOffsets:
 
 
 def _request(keys: Iterable[TopicPartition]) -> ListOffsetsRequest:
-    topic = ListOffsetsRequest.ListOffsetsTopic
     by_topic: dict[str, list[int]] = {}
     for name, partition in keys:
         by_topic.setdefault(name, []).append(partition)
-    return ListOffsetsRequest(
-        replica_id=-1,
-        isolation_level=0,
-        timeout_ms=_TIMEOUT_MS,
-        topics=[
-            topic(
-                name=name,
-                partitions=[
-                    topic.ListOffsetsPartition(partition_index=n, current_leader_epoch=-1, timestamp=_LATEST)
-                    for n in partitions
-                ],
-            )
-            for name, partitions in by_topic.items()
-        ],
-    )
+    return latest_offsets_request(by_topic, _TIMEOUT_MS)
 
 
 def _rows(machines: Iterable[GroupMachine | None]) -> Iterator[dict[str, Any]]:

@@ -8,23 +8,10 @@ from __future__ import annotations
 from struct import Struct
 
 from tailrace.wire.hot.fetch_quota import max_bytes_at
+from tailrace.wire.tags import end_of_tags
 from tailrace.wire.varint import read_unsigned
 
 _INT16 = Struct(">h")
-
-
-def skip_tags(view: memoryview, at: int) -> int:
-    """The position after a tag section."""
-    if view[at] == 0:
-        return at + 1
-    count, at = read_unsigned(view, at)
-    for _ in range(count):
-        _, at = read_unsigned(view, at)
-        size, at = read_unsigned(view, at)
-        at += size
-        if at > len(view):
-            raise IndexError
-    return at
 
 
 def skip_string(view: memoryview, at: int, flexible: bool) -> tuple[bool, int]:
@@ -55,7 +42,7 @@ def produce_acks(view: memoryview, body: int, flexible: bool) -> tuple[int, int]
         at = body + 2
     else:
         if flexible:
-            body = skip_tags(view, body)
+            body = end_of_tags(view, body)
         _, at = skip_string(view, body, flexible)
     (acks,) = _INT16.unpack_from(view, at)
     return acks, at + 2
@@ -64,7 +51,7 @@ def produce_acks(view: memoryview, body: int, flexible: bool) -> tuple[int, int]
 def fetch_max_bytes_at(view: memoryview, body: int, version: int, flexible: bool) -> int:
     """Fetch v4+: where max_bytes lies."""
     if flexible:
-        body = skip_tags(view, body)
+        body = end_of_tags(view, body)
     at = body + max_bytes_at(version)
     if at + 4 > len(view):
         raise IndexError
@@ -74,21 +61,21 @@ def fetch_max_bytes_at(view: memoryview, body: int, version: int, flexible: bool
 def transactional_id(view: memoryview, body: int, flexible: bool) -> bool:
     """InitProducerId: whether it names a transactional id; an empty one counts as named."""
     if flexible:
-        body = skip_tags(view, body)
+        body = end_of_tags(view, body)
     return skip_string(view, body, flexible)[0]
 
 
 def first_string(view: memoryview, body: int, flexible: bool) -> str:
     """The id that begins the body: of a group (JoinGroup, OffsetCommit, OffsetFetch below v8 …) or a transaction."""
     if flexible:
-        body = skip_tags(view, body)
+        body = end_of_tags(view, body)
     return string(view, body, flexible)
 
 
 def second_string(view: memoryview, body: int, flexible: bool) -> str:
     """The group id of TxnOffsetCommit, behind its transactional id."""
     if flexible:
-        body = skip_tags(view, body)
+        body = end_of_tags(view, body)
     _, at = skip_string(view, body, flexible)
     if at > len(view):
         raise IndexError

@@ -11,12 +11,12 @@ from typing import Any, NamedTuple
 from tailrace.errors import ApiError, ErrorCode
 from tailrace.kafka.ids import TopicPartition
 from tailrace.kafka.topics import GROUP_METADATA_TOPIC
+from tailrace.wire.latest_offsets import latest_offsets_request
 from tailrace.wire.messages import (
     ApiMessage,
     DeleteGroupsRequest,
     DescribeGroupsRequest,
     ListGroupsRequest,
-    ListOffsetsRequest,
     OffsetFetchRequest,
 )
 from tailrace_gateway.rest.backend import AdminBackend
@@ -25,7 +25,6 @@ from tailrace_gateway.rest.kafka.assignment import partitions_of
 
 OFFSET_FETCH_BY_NAME = 9  # v10 addresses topics by id (KIP-848)
 LIST_OFFSETS_VERSION = 7
-LATEST = -1
 
 
 class MemberRow(NamedTuple):
@@ -150,21 +149,7 @@ async def end_offsets(backend: AdminBackend, wanted: Iterable[TopicPartition]) -
 
 
 async def _ends_at(backend: AdminBackend, leader: int, topics: dict[str, list[int]]) -> dict[TopicPartition, int]:
-    row = ListOffsetsRequest.ListOffsetsTopic
-    request = ListOffsetsRequest(
-        replica_id=-1,
-        isolation_level=0,
-        topics=[
-            row(
-                name=name,
-                partitions=[
-                    row.ListOffsetsPartition(partition_index=n, current_leader_epoch=-1, timestamp=LATEST)
-                    for n in partitions
-                ],
-            )
-            for name, partitions in topics.items()
-        ],
-    )
+    request = latest_offsets_request(topics)
     offsets: dict[TopicPartition, int] = {}
     for topic in (await backend.ask_broker(leader, request, LIST_OFFSETS_VERSION)).topics:
         for partition in topic.partitions:

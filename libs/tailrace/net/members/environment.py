@@ -1,0 +1,22 @@
+"""What parts of net take of the runtime's Environment, which lies above them."""
+
+from __future__ import annotations
+
+from random import Random
+from typing import Any, Protocol
+
+from tailrace.clock import Clock
+from tailrace.net.authentication.proof import Secret
+
+
+class ServiceEnvironment(Protocol):
+    """The world of one role instance."""
+
+    @property
+    def clock(self) -> Clock: ...
+    @property
+    def random(self) -> Random: ...
+    @property
+    def log(self) -> Any: ...
+    @property
+    def secret(self) -> Secret | None: ...
