@@ -26,7 +26,7 @@ from tailrace.net.quotas.opening import open_quotas
 from tailrace.net.quotas.throttled_connections import ThrottledConnections
 from tailrace.net.transport.buffers import SocketBuffers
 from tailrace.private_files import private_folder
-from tailrace.runtime.clock import thread_time_ms
+from tailrace.processor_time import thread_time_ms
 from tailrace.runtime.role import Environment, Role
 from tailrace_gateway.answering import AnsweringGateway
 from tailrace_gateway.gateway import Advertised, GatewayLimits, Parts
