@@ -25,8 +25,11 @@ def main(arguments: list[str] | None = None) -> None:
     """Prints as it goes: the longest wait of each probe, and the memory that each role had at its most."""
     parser = ArgumentParser(prog="python -m bench.waits", description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--scale", type=float, default=1.0, help="1: as large as a request may be")
-    parser.add_argument("--attacks", default="", help="only those whose name contains this")
+    parser.add_argument(
+        "--attacks", default="", help="only those whose name contains one of these words, with commas between"
+    )
     options = parser.parse_args(arguments)
+    words = options.attacks.split(",")
     with TemporaryDirectory(prefix="holds-") as holds, Cluster(environ=_environ(holds)) as cluster:
         with Client(cluster) as client:
             client.answer(create_topics(["probed"]))
@@ -35,7 +38,7 @@ def main(arguments: list[str] | None = None) -> None:
         with watch.over("nothing"):
             pass
         for attack in (*ATTACKS, *LARGEST):
-            if options.attacks not in attack.name:
+            if not any(word in attack.name for word in words):
                 continue
             attack.run(cluster, _FIRST_SCALE)
             with watch.over(attack.name) as seen:

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
+from support.samples import sample_request
 from tailrace.errors import ErrorCode
 from tailrace.wire import codec
 from tailrace.wire.apis import INTERNAL_APIS, Api, ApiKey
-from tailrace.wire.library import struct_of
 from tailrace.wire.refuse import refuse
 
 CASES = [
@@ -23,27 +21,6 @@ CASES = [
 # Those versions have no error code outside their partitions or log dirs.
 NO_CODE_AT_THE_TOP = {(ApiKey.FETCH, v) for v in range(4, 7)}
 NO_CODE_AT_THE_TOP |= {(ApiKey.DESCRIBE_LOG_DIRS, 1), (ApiKey.DESCRIBE_LOG_DIRS, 2)}
-
-
-def sample(field: Any, version: int) -> Any:
-    """A small value for a schema field: one item in every array, so that refusals must name it."""
-    if field.is_array():
-        inner = field.array_of
-        return [fill(inner, version) if inner.is_struct() else sample(inner, version)]
-    if field.is_struct():
-        return None if field.nullable_for_version_q(version) else fill(field, version)
-    return {"string": "x", "bytes": b"x", "records": b"x", "bool": True, "uuid": None, "float64": 1.0}.get(
-        field.type_str, 1
-    )
-
-
-def fill(struct: Any, version: int) -> Any:
-    return struct.data_class(**{f.name: sample(f, version) for f in struct.untagged_fields(version)})
-
-
-def sample_request(api: Api, version: int) -> Any:
-    struct: Any = struct_of(api.request)
-    return api.request(**{f.name: sample(f, version) for f in struct.untagged_fields(version)})
 
 
 @pytest.mark.parametrize(("api", "version"), CASES)

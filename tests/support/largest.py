@@ -18,6 +18,7 @@ from tailrace.wire.strict import MOST_REQUEST_ROWS, MOST_ROWS
 
 MOST_BYTES: Final = 15_000_000  # what the gateway collects is 16 MiB at most
 _VALUES: Final = {"validate_only": True, "timeout_ms": 1_000, "acks": -1, "max_bytes": 1_000_000, "replica_id": -1}
+_OTHERS: Final = 10  # rows of the request's other lists: a row too many and the request is refused
 _OWN_LIMIT: Final = frozenset({ApiKey.PRODUCE, ApiKey.FETCH})
 # A member would be waited for, and a broker forgotten.
 _LEFT_OUT: Final = frozenset({ApiKey.JOIN_GROUP, ApiKey.UNREGISTER_BROKER})
@@ -36,7 +37,7 @@ class Largest:
 
     def frame(self, scale: float = 1.0) -> bytes:
         most = MOST_ROWS if self.api.key in _OWN_LIMIT else MOST_REQUEST_ROWS
-        rows = max(1, int(most * scale))
+        rows = max(1, int((most - _OTHERS) * scale))
         data = self.with_rows(min(rows, 500))
         each = len(data) // min(rows, 500) + 8
         return self.with_rows(max(1, min(rows, int(MOST_BYTES * scale) // each)))
@@ -49,7 +50,13 @@ class Largest:
         below = sum(1 for _ in _inner_lists(fields[outer])) if not inner else 0
         if below:  # they have a row each, which counts as well
             counts[outer] = max(1, rows // (1 + below))
-        message = _filled(self.api.request, fields, self.api.max_version, counts, 0)
+        version = self.api.max_version
+        values = {
+            name: _value(field, name, version, counts if name == outer else {}, 0)
+            for name, field in fields.items()
+            if field.for_version_q(version)
+        }
+        message = self.api.request(**values)
         return codec.encode_request(message, self.api.max_version, 1, "largest")
 
 

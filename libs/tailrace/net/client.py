@@ -15,9 +15,11 @@ from tailrace.net.address import Address
 from tailrace.net.authentication.client import open_proven
 from tailrace.net.authentication.proof import Secret
 from tailrace.net.context import Identity
+from tailrace.net.transport.writing import write_all
 from tailrace.wire import codec
 from tailrace.wire.apis import INTERNAL_APIS, Api, ApiKey
 from tailrace.wire.connection import SIZE, ClientConnection
+from tailrace.wire.encode_buffer import received
 from tailrace.wire.malformed import Malformed
 from tailrace.wire.messages import ApiMessage, ApiVersionsRequest
 
@@ -27,7 +29,7 @@ if TYPE_CHECKING:
 _CORRELATION_ID = Struct(">i")
 _SMALL_BYTES: Final = 4 * 1024  # no more than large.LARGE_BYTES
 _BUFFER_BYTES = 65_536
-_Answered: TypeAlias = asyncio.Future[bytes | bytearray]  # a large frame is not copied
+_Answered: TypeAlias = asyncio.Future[bytes | memoryview]  # a large frame is not copied
 _Served: TypeAlias = dict[int, tuple[int, int]]  # api key -> lowest and highest version
 _HELLO_VERSION = 0  # of ApiVersions: every version of Tailrace knows it
 
@@ -47,7 +49,7 @@ class _Wire(asyncio.BufferedProtocol):
         self._address = address
         self._buffer = memoryview(bytearray(_BUFFER_BYTES))
         self._filled = 0
-        self._large: bytearray | None = None
+        self._large: memoryview | None = None
         self._large_filled = 0
         self.core: ClientConnection[_Answered] = ClientConnection()
         self.hello: _Answered | None = None
@@ -69,7 +71,7 @@ class _Wire(asyncio.BufferedProtocol):
 
     def get_buffer(self, sizehint: int) -> memoryview:
         if self._large is not None:
-            return memoryview(self._large)[self._large_filled :]
+            return self._large[self._large_filled :]
         return self._buffer[self._filled :]
 
     def buffer_updated(self, nbytes: int) -> None:
@@ -83,7 +85,7 @@ class _Wire(asyncio.BufferedProtocol):
             self._why = str(malformed)
             self.transport.abort()
 
-    def _large_came(self, large: bytearray, nbytes: int) -> None:
+    def _large_came(self, large: memoryview, nbytes: int) -> None:
         self._large_filled += nbytes
         if self._large_filled == len(large):
             self._large = None
@@ -100,15 +102,22 @@ class _Wire(asyncio.BufferedProtocol):
         self._filled = filled - pos
 
     def _begin_large(self, size: int, begun: memoryview) -> None:
-        self._large = bytearray(size)
+        self._large = received(size)
         self._large[: len(begun)] = begun
         self._large_filled = len(begun)
         self._filled = 0
 
 
-def _answer(future: _Answered, frame: bytes | bytearray) -> None:
+def _answer(future: _Answered, frame: bytes | memoryview) -> None:
     if not future.done():  # else nobody waits any more
         future.set_result(frame)
+
+
+def _correlation_id(buffers: list[bytes | memoryview]) -> int:
+    """Of a request: eight bytes after the beginning of its size, which may be alone in the first buffer."""
+    alone = len(buffers[0]) == SIZE.size
+    (correlation_id,) = _CORRELATION_ID.unpack_from(buffers[alone], 4 if alone else 8)
+    return int(correlation_id)
 
 
 def agreed(api: Api, served: _Served, address: Address) -> int:
@@ -182,22 +191,27 @@ class Client:
             self._large = Large()
         return await self._large.decode_answer(key, version, frame)
 
-    async def ask_frame(self, frame: bytes, *, timeout_ms: float) -> bytes:
-        """Sends somebody's whole request frame (without its size) and returns the answer's, with its size.
+    async def ask_frame(self, frame: bytes | memoryview, *, timeout_ms: float) -> bytes | memoryview:
+        """Sends somebody's whole request frame and returns the answer's, both without their sizes.
 
         The answer carries the frame's own correlation id. Raises Disconnected or TimeoutError.
         """
-        answer = await self.ask_raw(SIZE.pack(len(frame)) + frame, timeout_ms=timeout_ms)
-        return SIZE.pack(len(answer)) + answer
+        size = SIZE.pack(len(frame))
+        return await self._ask_buffers([size, frame] if len(frame) > _SMALL_BYTES else [size + frame], timeout_ms)
 
-    async def ask_raw(self, frame: bytes, *, timeout_ms: float) -> bytes | bytearray:
+    async def ask_raw(self, frame: bytes, *, timeout_ms: float) -> bytes | memoryview:
         """Sends a request frame that begins with its size; returns the answer's without. Raises as ask_frame."""
-        (correlation_id,) = _CORRELATION_ID.unpack_from(frame, 8)
+        return await self._ask_buffers([frame], timeout_ms)
+
+    async def _ask_buffers(self, buffers: list[bytes | memoryview], timeout_ms: float) -> bytes | memoryview:
         async with asyncio.timeout(timeout_ms / 1000):
             wire = await self._connected()
             future: _Answered = asyncio.get_running_loop().create_future()
-            wire.core.asked(correlation_id, future)
-            wire.transport.write(frame)
+            wire.core.asked(_correlation_id(buffers), future)
+            if len(buffers) == 1:
+                wire.transport.write(buffers[0])
+            else:
+                write_all(wire.transport, buffers)
             return await future
 
     @property

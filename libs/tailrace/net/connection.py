@@ -425,7 +425,7 @@ class Connection(Answering):
                 self._refuse("a request was cancelled")
             raise
 
-    async def _run_relay(self, relay: Relay, frame: bytes) -> None:
+    async def _run_relay(self, relay: Relay, frame: memoryview) -> None:
         try:
             answer = await relay(self, frame)
         except (ConnectionError, TimeoutError) as gone:
@@ -453,7 +453,7 @@ class Connection(Answering):
     async def _run(self, header: RequestHeader, request: Any) -> None:
         self._answered(await self._frame_of(header, request))
 
-    async def _frame_of(self, header: RequestHeader, request: Any) -> bytes:
+    async def _frame_of(self, header: RequestHeader, request: Any) -> bytes | memoryview:
         if self._counts is not None:
             self._counts[header.api_key] += 1
         context = Context(
@@ -461,7 +461,7 @@ class Connection(Answering):
         )
         return await answer_frame(self._service, request, context)
 
-    def _answered(self, frame: bytes) -> None:
+    def _answered(self, frame: bytes | memoryview) -> None:
         self.core.slots.append(frame)
         self._idle()
         self._parse()
@@ -470,7 +470,7 @@ class Connection(Answering):
         if header.api_key == ApiKey.PREAMBLE and self._service.internal:
             self._preamble(header, frame)
         elif self._service.relay is not None and header.api_key < _PRIVATE_FROM:
-            self._begin(self._run_relay, self._service.relay, bytes(frame))
+            self._begin(self._run_relay, self._service.relay, self.keep(frame))
         elif header.api_key == ApiKey.API_VERSIONS and header.api_key in self._service.apis:
             self.core.slots.append(api_versions(self._service, header.api_version, header.correlation_id))
         else:

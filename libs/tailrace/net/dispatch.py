@@ -21,16 +21,19 @@ from tailrace.net.limits.request_memory import RequestMemory
 from tailrace.net.transport.buffers import SocketBuffers
 from tailrace.wire import codec
 from tailrace.wire.apis import Api, ApiKey
+from tailrace.wire.encode_buffer import EncodeBuffer
 from tailrace.wire.messages import ApiVersionsResponse
 
-# Request and response are message objects of the api table's classes; a response may be its body's bytes.
+# Request and response are message objects of the api table's classes; a response may be its body in a buffer.
 Handler: TypeAlias = Callable[[Any, Context, Any], Awaitable[Any]]
 # (connection, api version, correlation id, body) -> buffers now, a future of them, None for no answer (acks=0), or
 # ORDINARY: the handler of that key takes it.
 HotHandler: TypeAlias = Callable[[Any, int, int, memoryview], Any]
 ORDINARY: Final = object()
-# (connection, whole frame) -> whole frame of the answer. Raises ConnectionError or TimeoutError where none comes.
-Relay: TypeAlias = Callable[[Any, bytes], Awaitable[bytes]]
+# The buffers of a whole answer frame, or the frame itself.
+Answer: TypeAlias = bytes | memoryview | list[Any]
+# (connection, whole frame) -> the whole answer. Raises ConnectionError or TimeoutError where none comes.
+Relay: TypeAlias = Callable[[Any, memoryview], Awaitable[Answer]]
 
 
 def _nothing() -> None:
@@ -87,12 +90,12 @@ async def answer(service: Service, request: Any, context: Context) -> Any:
         return await service.large.refuse(request, key, version, ErrorCode.UNKNOWN_SERVER_ERROR, None)
 
 
-async def answer_frame(service: Service, request: Any, context: Context) -> bytes:
+async def answer_frame(service: Service, request: Any, context: Context) -> bytes | memoryview:
     """The same, encoded as a whole response frame."""
     response = await answer(service, request, context)
     key, version, correlation_id = context.api_key, context.api_version, context.correlation_id
-    if isinstance(response, bytes):  # a body that its handler wrote by hand, of many rows
-        return codec.response_frame(key, version, correlation_id, response)
+    if isinstance(response, EncodeBuffer):  # a body that its handler wrote, of many rows
+        return response.response_frame(key, version, correlation_id)
     try:
         return await service.large.encode(response, version, correlation_id)
     except (StructError, TypeError, ValueError, AttributeError):  # what the codec makes of a value that has no room

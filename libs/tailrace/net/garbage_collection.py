@@ -4,34 +4,41 @@ A collection walks every object it has not walked yet, with the interpreter in i
 request that is longer than others can be kept waiting. Rows are freed without it, as soon as nobody has them any more.
 
 What else a process makes may need a collection, so nothing holds them back for ever: neither a request that waits for
-minutes (while_in_use), nor one after the other.
+minutes (while_in_use), nor one after the other. What counts is processor time: what does nothing makes no garbage, and
+on a machine with much else to do a request takes longer and makes no more.
 """
 
 from __future__ import annotations
 
 import asyncio
 import gc
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from threading import Lock
 from typing import Final
 
+from tailrace.processor_time import process_time_s
+
 MOST_SECONDS: Final = 60.0  # by many, one after the other; then one collection takes place
 MOST_OF_ONE_SECONDS: Final = 10.0  # a member of a group waits longer for the others, and its request with it
-_BYTES_A_SECOND: Final = 250_000  # of half a million rows, on a machine with more to do
+_BYTES_A_SECOND: Final = 250_000  # of half a million rows
+_LEAST_SECONDS: Final = 1.0  # between two looks at what a request has used
 
 
 class Collections:
     """One for the whole process: held while anybody holds it, but let go for once when that has become too long."""
 
-    def __init__(self) -> None:
+    def __init__(self, used_seconds: Callable[[], float] = process_time_s) -> None:
+        """used_seconds: the processor time of the process."""
+        self._used_seconds = used_seconds
         self._held = 0
         self._since = 0.0
         self._usual = False
         self._lock = Lock()
 
-    def hold(self, now_seconds: float) -> None:
-        """now: by the event loop's own time."""
+    def hold(self) -> None:
+        """Until release is called as often."""
+        now_seconds = self._used_seconds()
         with self._lock:
             if not self._held:
                 self._usual, self._since = gc.isenabled(), now_seconds
@@ -52,14 +59,25 @@ class Collections:
     def while_in_use(self, size_bytes: int) -> Iterator[None]:
         """Held while the block runs, MOST_OF_ONE_SECONDS at most and longer for a very large message; on a loop."""
         loop = asyncio.get_running_loop()
-        holds = [self]
-        self.hold(loop.time())
-        timer = loop.call_later(MOST_OF_ONE_SECONDS + size_bytes / _BYTES_A_SECOND, lambda: holds.pop().release())
+        until = self._used_seconds() + MOST_OF_ONE_SECONDS + size_bytes / _BYTES_A_SECOND
+        timer: asyncio.TimerHandle | None = None
+
+        def look() -> None:
+            nonlocal timer
+            left = until - self._used_seconds()
+            if left > 0:
+                timer = loop.call_later(max(left, _LEAST_SECONDS), look)
+            else:
+                timer = None
+                self.release()
+
+        self.hold()
+        look()
         try:
             yield
         finally:
-            timer.cancel()
-            if holds:
+            if timer is not None:
+                timer.cancel()
                 self.release()
 
 

@@ -2,8 +2,9 @@
 
 The schema-driven codec takes some ten microseconds a row: for a hundred thousand rows longer than others can be kept
 waiting, and a session may end over it. One thread does it, in the order of the requests, and gives the interpreter back
-twice a millisecond. It gives it back between two steps of Python only, so nothing here is one long step: rows are freed
-some hundred at a time, and Python's own garbage collections wait until they are.
+some times a millisecond. It gives it back between two steps of Python only, so nothing here is one long step: rows are
+freed some hundred at a time, Python's own garbage collections wait until they are, and no large answer is ever copied
+or joined as a whole (wire/encode_buffer.py).
 """
 
 from __future__ import annotations
@@ -55,23 +56,24 @@ class Large:
         async with self.request(key, version, body):
             pass
 
-    async def encode(self, response: Any, version: int, correlation_id: int) -> bytes:
+    async def encode(self, response: Any, version: int, correlation_id: int) -> bytes | memoryview:
         """As codec.encode_response, likewise; nobody has the response any more."""
         if not has_many_rows(response):
             return codec.encode_response(response, version, correlation_id)
-        encoded = await self.run(partial(codec.encode_response, response, version, correlation_id))
+        encoded = await self.run(partial(codec.encode_large_response, response, version, correlation_id))
         self.let_go(response)
         return encoded
 
     async def encode_request(
         self, request: ApiMessage, version: int, correlation_id: int, client_id: str | None
-    ) -> bytes:
+    ) -> bytes | memoryview:
         """As codec.encode_request, likewise; its rows may be those of a request that others have."""
-        work = partial(codec.encode_request, request, version, correlation_id, client_id)
-        return await self.over_rows(request, work)
+        if not has_many_rows(request):
+            return codec.encode_request(request, version, correlation_id, client_id)
+        return await self.run(partial(codec.encode_large_request, request, version, correlation_id, client_id))
 
     @asynccontextmanager
-    async def response(self, key: int, version: int, frame: bytes) -> AsyncIterator[Any]:
+    async def response(self, key: int, version: int, frame: bytes | memoryview) -> AsyncIterator[Any]:
         """As decode_response, for as long as the block runs."""
         with COLLECTIONS.while_in_use(len(frame)):
             response = await self.decode_response(key, version, frame)
@@ -80,7 +82,7 @@ class Large:
             finally:
                 self.let_go(response)
 
-    async def decode_response(self, key: int, version: int, frame: bytes) -> Any:
+    async def decode_response(self, key: int, version: int, frame: bytes | memoryview) -> Any:
         """As codec.decode_response, of a whole frame, likewise; to be let go while the request is still there."""
         return await self.decode_answer(key, version, memoryview(frame)[4:])
 
@@ -100,17 +102,18 @@ class Large:
     def let_go(self, message: Any) -> None:
         """Frees the rows of a message that nobody needs any more: by the thread if they are many."""
         if has_many_rows(message):
-            self._begin(partial(let_go, message))
+            self.begin(partial(let_go, message))
 
     async def run(self, work: Callable[[], _Made]) -> _Made:
         """What the thread makes of it, after what it was given before."""
-        return await asyncio.wrap_future(self._begin(work))
+        return await asyncio.wrap_future(self.begin(work))
 
-    def _begin(self, work: Callable[[], _Made]) -> Future[_Made]:
+    def begin(self, work: Callable[[], _Made]) -> Future[_Made]:
+        """Has the thread do it, after what it was given before."""
         if self._threads is None:
             self._threads = ThreadPoolExecutor(1, "codec")
         Switching.hold()
-        COLLECTIONS.hold(asyncio.get_running_loop().time())
+        COLLECTIONS.hold()
         ended = self._threads.submit(work)
         ended.add_done_callback(_release)  # by the thread: the loop may have been closed meanwhile
         return ended

@@ -6,11 +6,11 @@ import sys
 from threading import Lock
 from typing import ClassVar, Final
 
-_QUICK_SECONDS: Final = 0.0005
+_QUICK_SECONDS: Final = 0.0002
 
 
 class Switching:
-    """Python's own interval is 5 ms; while somebody holds it, it is a tenth of that. One for the whole process."""
+    """Python's own interval is 5 ms; while somebody holds it, it is a small part of that. One for the whole process."""
 
     _usual_seconds: ClassVar[float] = 0.0
     _held: ClassVar[int] = 0

@@ -9,11 +9,6 @@ from collections.abc import Callable
 from tailrace.clock import Cancellable
 
 
-def thread_time_ms() -> float:
-    """How long the processor has worked for this thread: on a busy machine much less than the time that went by."""
-    return time.thread_time() * 1000
-
-
 class SystemClock:
     """Wall and monotonic time of this machine; timers run on the running event loop."""
 

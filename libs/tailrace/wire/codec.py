@@ -10,8 +10,9 @@ from struct import Struct, error
 from typing import Any
 
 from tailrace.wire.apis import INTERNAL_APIS, ApiKey
+from tailrace.wire.encode_buffer import EncodeBuffer
 from tailrace.wire.header import response_header_bytes, skip_tags
-from tailrace.wire.library import set_version
+from tailrace.wire.library import compiled_encoder, set_version
 from tailrace.wire.malformed import Malformed
 from tailrace.wire.messages import ApiMessage
 from tailrace.wire.repeats import answered_once
@@ -21,6 +22,8 @@ __all__ = [
     "Malformed",
     "decode_request",
     "decode_response",
+    "encode_large_request",
+    "encode_large_response",
     "encode_request",
     "encode_response",
     "encode_response_body",
@@ -83,6 +86,24 @@ def encode_request(message: ApiMessage, version: int, correlation_id: int, clien
     set_version(message, version)
     message.with_header(correlation_id=correlation_id, client_id=client_id)
     return bytes(message.encode(header=True, framed=True))
+
+
+def encode_large_request(message: ApiMessage, version: int, correlation_id: int, client_id: str | None) -> memoryview:
+    """As encode_request, without one long step."""
+    set_version(message, version)
+    message.with_header(correlation_id=correlation_id, client_id=client_id)
+    out = EncodeBuffer()
+    out += bytes(message.encode_header(flexible=message.flexible_version_q(version)))
+    compiled_encoder(message, version)(message, out)
+    return out.request_frame()
+
+
+def encode_large_response(message: ApiMessage, version: int, correlation_id: int) -> memoryview:
+    """As encode_response, without one long step."""
+    set_version(message, version)
+    out = EncodeBuffer()
+    compiled_encoder(message, version)(message, out)
+    return out.response_frame(message.API_KEY, version, correlation_id)
 
 
 def encode_response_body(message: ApiMessage, version: int) -> bytes:

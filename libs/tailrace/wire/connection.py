@@ -167,7 +167,7 @@ class ClientConnection(Generic[_Whom]):
             pos = end
         return pos, need
 
-    def take(self, frame: bytes | bytearray) -> _Whom:
+    def take(self, frame: bytes | memoryview) -> _Whom:
         """For whom a whole answer is; raises Malformed if another one is due."""
         correlation_id, whom = self.waiting[0]
         if _CORRELATION_ID.unpack_from(frame)[0] != correlation_id:
@@ -176,7 +176,7 @@ class ClientConnection(Generic[_Whom]):
         return whom
 
 
-def answer_size(head: bytes, most: int) -> int:
+def answer_size(head: bytes | memoryview, most: int) -> int:
     """The size that begins an answer, where one alone is due; raises Malformed for one that none has."""
     (size,) = SIZE.unpack(head)
     if not _LEAST_ANSWER_BYTES <= size <= most:

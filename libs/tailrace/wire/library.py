@@ -3,6 +3,7 @@
 Its minor version is pinned for them, and for its compiled decoder (docs/adr/0003-wire-codec.md).
 """
 
+from collections.abc import Callable
 from typing import Any
 
 
@@ -15,6 +16,13 @@ def tagged(struct: Any, version: int) -> dict[int, Any]:
     """The tagged fields (KIP-482) of a struct in this version, by their tags."""
     fields: dict[int, Any] = struct.tagged_fields(version)._tags
     return fields
+
+
+def compiled_encoder(message: Any, version: int) -> Callable[[Any, Any], None]:
+    """The function that encodes such a message's body in this version: called with the message and a buffer."""
+    flexible = message.flexible_version_q(version)
+    found: Callable[[Any, Any], None] = message._struct.compiled_encode_into(version, compact=flexible, tagged=flexible)
+    return found
 
 
 def set_version(message: Any, version: int) -> None:

@@ -41,7 +41,7 @@ from tailrace.net.server import Encryption, Server, serve
 from tailrace.net.tls.handshakes import open_handshakes
 from tailrace.net.transport.buffers import SocketBuffers
 from tailrace.private_files import FOLDER_MODE, private_folder
-from tailrace.runtime.clock import thread_time_ms
+from tailrace.processor_time import thread_time_ms
 from tailrace.runtime.role import Environment, Role
 from tailrace.wire.apis import APIS, INTERNAL_APIS, ApiKey
 from tailrace_broker import gauges

@@ -105,7 +105,7 @@ class AnsweringGateway(Gateway):
 
     # -- requests that are not relayed ----------------------------------------------------------------------------
 
-    async def answer(self, frame: Frame, connection: ClientLink) -> bytes | None:
+    async def answer(self, frame: Frame, connection: ClientLink) -> bytes | memoryview | None:
         """The whole answer frame; None when the node has taken the request over after all or none is due."""
         if frame.error_code:
             return await self._not_admitted(frame, connection)
@@ -123,14 +123,14 @@ class AnsweringGateway(Gateway):
             return await coordinator.to_coordinator(self, connection, frame)
         return await broker_away.wait_for_node(self, connection, frame)
 
-    async def _not_admitted(self, frame: Frame, connection: ClientLink) -> bytes | None:
+    async def _not_admitted(self, frame: Frame, connection: ClientLink) -> bytes | memoryview | None:
         async with controller.request_of(self, frame) as request:
             if frame.key == ApiKey.PRODUCE and not request.acks:
                 connection.close()  # acks=0 expects no answer: the only way to tell of an error
                 return None
         return await controller.refusal(self, frame, ErrorCode(frame.error_code))
 
-    async def _here(self, frame: Frame, connection: ClientLink) -> bytes:
+    async def _here(self, frame: Frame, connection: ClientLink) -> bytes | memoryview:
         if frame.key == ApiKey.PREAMBLE:
             return self._introduced(frame, connection)
         if frame.key == ApiKey.API_VERSIONS and frame.version > APIS[frame.key].max_version:

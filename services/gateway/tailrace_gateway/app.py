@@ -27,7 +27,7 @@ from tailrace.net.quotas.throttled_connections import ThrottledConnections
 from tailrace.net.tls.handshakes import open_handshakes
 from tailrace.net.transport.buffers import SocketBuffers
 from tailrace.private_files import private_folder
-from tailrace.runtime.clock import thread_time_ms
+from tailrace.processor_time import thread_time_ms
 from tailrace.runtime.role import Environment, Role
 from tailrace_gateway.answering import AnsweringGateway
 from tailrace_gateway.gateway import Advertised, GatewayLimits, Parts

@@ -226,7 +226,7 @@ class Gateway(ABC):
     # -- what a connection asks -----------------------------------------------------------------------------------
 
     @abstractmethod
-    async def answer(self, frame: Frame, connection: Any) -> bytes | None:
+    async def answer(self, frame: Frame, connection: Any) -> bytes | memoryview | None:
         """The whole answer frame; None when the node has taken the request over after all or none is due."""
 
     @abstractmethod

@@ -17,9 +17,9 @@ from tailrace.net.client import Client, Disconnected
 
 def asked(
     loop: VirtualLoop, count: int, chunk_bytes: int = 1 << 20
-) -> tuple[MemoryTransport, list[asyncio.Task[bytes]]]:
+) -> tuple[MemoryTransport, list[asyncio.Task[bytes | memoryview]]]:
     client = Client(Address("peer", 1), "test")
-    tasks: list[asyncio.Task[bytes]] = []
+    tasks: list[asyncio.Task[bytes | memoryview]] = []
 
     async def ask() -> MemoryTransport:
         transport = MemoryTransport(None, chunk_bytes)
@@ -59,7 +59,7 @@ def test_every_cut_of_the_answers_reaches_those_who_wait(sizes: list[int], cuts:
             loop.settle()
             whole = sum(sum(map(len, frames[: number + 1])) <= came for number in range(len(frames)))
             assert [task.done() for task in tasks] == [True] * whole + [False] * (len(frames) - whole)
-        assert [task.result() for task in tasks] == frames
+        assert [task.result() for task in tasks] == [frame[4:] for frame in frames]
 
 
 @pytest.mark.parametrize(

@@ -13,8 +13,8 @@ from tailrace.net.garbage_collection import MOST_OF_ONE_SECONDS, MOST_SECONDS, C
 
 def test_they_wait_until_the_last_holder_has_released() -> None:
     collections = Collections()
-    collections.hold(1.0)
-    collections.hold(2.0)
+    collections.hold()
+    collections.hold()
     assert not gc.isenabled()
     collections.release()
     assert not gc.isenabled()
@@ -25,10 +25,10 @@ def test_they_wait_until_the_last_holder_has_released() -> None:
 def test_one_takes_place_where_they_were_held_for_too_long(monkeypatch: pytest.MonkeyPatch) -> None:
     passes: list[str] = []
     monkeypatch.setattr(gc, "collect", lambda: passes.append("of everything"))
-    collections = Collections()
-    collections.hold(0.0)
-    for now_seconds in (MOST_SECONDS, MOST_SECONDS + 1, MOST_SECONDS + 2, 2 * MOST_SECONDS + 2):
-        collections.hold(now_seconds)
+    used = iter((0.0, MOST_SECONDS, MOST_SECONDS + 1, MOST_SECONDS + 2, 2 * MOST_SECONDS + 2))
+    collections = Collections(lambda: next(used))
+    for _ in range(5):
+        collections.hold()
     assert passes == ["of everything"] * 2
     for _ in range(5):
         collections.release()
@@ -39,7 +39,7 @@ def test_who_had_them_off_before_still_has() -> None:
     gc.disable()
     try:
         collections = Collections()
-        collections.hold(0.0)
+        collections.hold()
         collections.release()
         assert not gc.isenabled()
     finally:
@@ -50,15 +50,21 @@ async def begin(collections: Collections, request: ExitStack, size_bytes: int = 
     request.enter_context(collections.while_in_use(size_bytes))
 
 
-def test_a_request_that_waits_for_minutes_does_not_hold_them_back() -> None:
-    collections, request = Collections(), ExitStack()
+def of_a_busy_process(loop: VirtualLoop) -> Collections:
+    """Where every second of the loop is one of the processor."""
+    return Collections(loop.time)
+
+
+def test_a_request_that_waits_for_minutes_while_others_work_does_not_hold_them_back() -> None:
+    request = ExitStack()
     with closing(VirtualLoop()) as loop:
+        collections = of_a_busy_process(loop)
         loop.run(begin(collections, request))
         loop.settle(MOST_OF_ONE_SECONDS * 900)
         assert not gc.isenabled()
         loop.settle(MOST_OF_ONE_SECONDS * 200)
         assert gc.isenabled()
-        collections.hold(loop.time())
+        collections.hold()
         request.close()
         assert not gc.isenabled()  # it has released what it held, and no more
         collections.release()
@@ -66,12 +72,13 @@ def test_a_request_that_waits_for_minutes_does_not_hold_them_back() -> None:
 
 
 def test_a_request_that_is_answered_soon_releases_them_once() -> None:
-    collections, request = Collections(), ExitStack()
+    request = ExitStack()
     with closing(VirtualLoop()) as loop:
+        collections = of_a_busy_process(loop)
         loop.run(begin(collections, request))
         request.close()
         assert gc.isenabled()
-        collections.hold(loop.time())
+        collections.hold()
         loop.settle(MOST_OF_ONE_SECONDS * 2000)
         assert not gc.isenabled()
         collections.release()
@@ -79,10 +86,20 @@ def test_a_request_that_is_answered_soon_releases_them_once() -> None:
 
 
 def test_a_request_of_fifteen_megabytes_has_a_minute() -> None:
-    collections = Collections()
     with closing(VirtualLoop()) as loop, ExitStack() as request:
+        collections = of_a_busy_process(loop)
         loop.run(begin(collections, request, 15_000_000))
         loop.settle(60_000)
         assert not gc.isenabled()
         loop.settle(20_000)
+        assert gc.isenabled()
+
+
+def test_on_a_machine_with_much_else_to_do_a_request_has_the_processor_time_it_needs() -> None:
+    with closing(VirtualLoop()) as loop, ExitStack() as request:
+        collections = Collections(lambda: loop.time() / 20)
+        loop.run(begin(collections, request))
+        loop.settle(MOST_OF_ONE_SECONDS * 19_000)
+        assert not gc.isenabled()
+        loop.settle(MOST_OF_ONE_SECONDS * 2_000)
         assert gc.isenabled()

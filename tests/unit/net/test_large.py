@@ -93,7 +93,7 @@ class Halted:
         return self._really(*arguments)
 
 
-@pytest.mark.parametrize("name", ["decode_request", "encode_response", "decode_response"])
+@pytest.mark.parametrize("name", ["decode_request", "encode_large_response", "decode_response"])
 async def test_others_are_answered_while_a_thread_has_a_large_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:

@@ -23,6 +23,7 @@ from tailrace.net.large import LARGE_BYTES
 from tailrace.net.server import serve
 from tailrace.wire import codec
 from tailrace.wire.apis import APIS
+from tailrace.wire.connection import ServerConnection
 
 ROOT = Path(__file__).parents[3]
 ROWS = 1_100  # of four bytes or more each
@@ -53,12 +54,32 @@ class Watched:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.seen: list[tuple[str, str]] = []
-        for module, name in ((codec, "decode_request"), (codec, "encode_response"), (large, "refuse")):
+        self.encoded: list[memoryview] = []
+        self.left: list[Any] = []  # buffers that were given to the transport
+        for module, name in (
+            (codec, "decode_request"),
+            (codec, "encode_response"),
+            (codec, "encode_large_response"),
+            (large, "refuse"),
+        ):
             monkeypatch.setattr(module, name, partial(self._call, name, getattr(module, name)))
 
     def _call(self, name: str, really: Callable[..., Any], *given: Any) -> Any:
         self.seen.append((name, threading.current_thread().name.partition("_")[0]))
-        return really(*given)
+        made = really(*given)
+        if name == "encode_large_response":
+            self.encoded.append(made)
+        return made
+
+    def note_what_leaves(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        take_ready = ServerConnection.take_ready
+
+        def taken(core: ServerConnection) -> list[Any]:
+            out = take_ready(core)
+            self.left += out
+            return out
+
+        monkeypatch.setattr(ServerConnection, "take_ready", taken)
 
 
 @pytest.mark.parametrize("largest", list(all_largest()), ids=lambda one: one.name)
@@ -69,6 +90,7 @@ async def test_a_request_of_many_rows_is_decoded_and_refused_by_a_thread(
     frame = largest.with_rows(BYTES if values else ROWS)
     assert len(frame) > LARGE_BYTES
     watched = Watched(monkeypatch)
+    watched.note_what_leaves(monkeypatch)
     handlers = dict.fromkeys(APIS, refusing)
     service = Service(role=None, handlers=handlers, apis=APIS, log=structlog.get_logger())
     server = await serve([Address(str(tmp_path / "s"), -1)], service)
@@ -78,16 +100,20 @@ async def test_a_request_of_many_rows_is_decoded_and_refused_by_a_thread(
     finally:
         await client.close()
         await server.close()
-    decoded, refused, *_ = watched.seen
+    decoded, refused, encoded = watched.seen
     assert decoded == ("decode_request", "codec")
     assert refused == ("refuse", "MainThread" if values else "codec")
+    if encoded != ("encode_response", "MainThread"):  # else the answer has few rows
+        assert encoded == ("encode_large_response", "codec")
+        (answer,) = watched.encoded
+        assert any(buffer is answer for buffer in watched.left)  # nobody has joined or copied it
 
 
 def test_nobody_else_works_on_messages_on_the_event_loop() -> None:
     found = set()
     for folder in ("libs/tailrace/net", "services"):
         for path in (ROOT / folder).rglob("*.py"):
-            if re.search(r"\bcodec\.(decode|encode)_(request|response)\(", path.read_text()):
+            if re.search(r"\bcodec\.(decode|encode)_(large_)?(request|response)\(", path.read_text()):
                 found.add(path.relative_to(ROOT).as_posix())
     assert found == DIRECT.keys()
 

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 
-from tailrace.net.pieces import freed, in_pieces, others_first
+import pytest
+
+from tailrace.net import pieces
+from tailrace.net.pieces import ROWS_AT_ONCE, each_once, freed, in_pieces, others_first
 from tailrace.net.spread import Spread
 
 
@@ -54,3 +58,39 @@ async def test_a_mapping_of_very_many_keys_is_one_and_ends_in_pieces() -> None:
     assert "k999" in spread and "k1000" not in spread
     await freed(spread)
     assert not spread
+
+
+async def test_rows_in_rows_are_freed_a_piece_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    turns = 0
+
+    async def turn() -> None:
+        nonlocal turns
+        turns += 1
+
+    monkeypatch.setattr(pieces, "others_first", turn)
+    inner = [list(range(ROWS_AT_ONCE * 10))]
+    named = [("t", list(range(ROWS_AT_ONCE // 2))) for _ in range(20)]
+    await freed(inner, named, list(range(ROWS_AT_ONCE * 3)))
+    assert not inner and not named
+    assert turns >= 10 + 10 + 3
+
+
+async def test_rows_that_take_long_end_a_piece_sooner(monkeypatch: pytest.MonkeyPatch) -> None:
+    turns, used_ms = 0, itertools.count(0.0, 1.5)
+
+    async def turn() -> None:
+        nonlocal turns
+        turns += 1
+
+    monkeypatch.setattr(pieces, "others_first", turn)
+    monkeypatch.setattr(pieces, "thread_time_ms", lambda: next(used_ms))
+    assert [row async for row in in_pieces(range(ROWS_AT_ONCE))] == list(range(ROWS_AT_ONCE))
+    assert turns == 5  # two looks are more than two milliseconds
+    turns = 0
+    assert [row async for row in in_pieces(range(ROWS_AT_ONCE // 10 - 1))] and turns == 0
+
+
+async def test_a_set_of_very_many_says_what_is_in_it() -> None:
+    found = await each_once(in_pieces(["a", "b", "a"]))
+    assert (len(found), "b" in found, "c" in found) == (2, True, False)
+    assert not await each_once(in_pieces([]))

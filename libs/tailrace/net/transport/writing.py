@@ -8,11 +8,27 @@ never closes; a Fetch without records ends with one. uvloop has neither, but no 
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 _NEVER_PAUSES: Final = (3, 12) <= sys.version_info < (3, 12, 9) or (3, 13) <= sys.version_info < (3, 13, 2)
 _KEEPS_EMPTY: Final = sys.version_info >= (3, 12)
+
+
+_JOINED_BYTES: Final = 64 * 1024  # a larger buffer is worth a call of its own, and takes long to copy
+
+
+def _joined(buffers: Sequence[Any]) -> Iterator[Any]:
+    """The same bytes in few buffers."""
+    small: list[Any] = []
+    for buffer in buffers:
+        if len(buffer) > _JOINED_BYTES:
+            yield b"".join(small)
+            yield buffer
+            small = []
+        else:
+            small.append(buffer)
+    yield b"".join(small)
 
 
 def write_all(
@@ -20,7 +36,8 @@ def write_all(
 ) -> None:
     """Writes the buffers in their order; the protocol's pause_writing is called if too much is unsent then."""
     if never_pauses:
-        transport.write(b"".join(buffers))
+        for buffer in _joined(buffers):
+            transport.write(buffer)
     elif keeps_empty:
         transport.writelines([buffer for buffer in buffers if len(buffer)])
     else:

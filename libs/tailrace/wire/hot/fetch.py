@@ -30,6 +30,7 @@ _PARTITION_V12 = _PARTITIONS[12]
 _ANSWER_HEAD = Struct(">ihi")
 _LEADER = Struct(">ii")
 _REPLICA_STATE_TAG = 1
+_FREED_AT_ONCE = 500
 _REPLICA = Struct(">iq")
 _REPLICA_STATE = Struct(">BBBiqB")  # one tag, its number, its size, replica id, replica epoch, no tags inside
 _DIVERGING = Struct(">iqB")
@@ -68,12 +69,19 @@ class Fetch(NamedTuple):
 class _Reader:
     """A position in a body; every read checks its bounds (an IndexError or struct.error ends the decode)."""
 
-    __slots__ = ("body", "flexible", "pos", "rows", "version")
+    __slots__ = ("body", "flexible", "forgotten", "pos", "rows", "topics", "version")
 
     def __init__(self, version: int, body: memoryview) -> None:
         self.version, self.body, self.pos = version, body, 0
         self.rows = 0
         self.flexible = version >= 12
+        self.topics: list[tuple[bytes, list[FetchPartition]]] = []
+        self.forgotten: list[tuple[bytes, list[int]]] = []
+
+    def let_go(self) -> None:
+        """Frees what was read."""
+        free_rows(self.topics)
+        free_rows(self.forgotten)
 
     def count(self) -> int:
         if self.flexible:
@@ -120,12 +128,29 @@ _FLEXIBLE_HEAD = Struct(">iiiBii")
 _FLEXIBLE_HEAD_V12 = Struct(">iiiiBii")
 
 
+def free_rows(topics: list[tuple[bytes, list[Any]]]) -> None:
+    """Empties the rows of a request, some at a time: the end of very many in one step takes long."""
+    while topics:
+        _, rows = topics.pop()
+        while rows:
+            del rows[-_FREED_AT_ONCE:]
+
+
 def fetch_once(request: Fetch) -> Fetch:
-    """The request with each partition once, and the last row that names it, as in Kafka."""
-    topics: dict[bytes, dict[int, FetchPartition]] = {}
-    for key, rows in request.topics:
-        topics.setdefault(key, {}).update({row.partition: row for row in rows})
-    return request._replace(topics=[(key, list(rows.values())) for key, rows in topics.items()])
+    """The request with each partition once, and the last row that names it, as in Kafka; it takes the given one's."""
+    once: dict[bytes, dict[int, FetchPartition]] = {}
+    given, found = request.topics[::-1], list[tuple[bytes, list[FetchPartition]]]()
+    request.topics.clear()
+    while given:  # nothing here ends in one step, which takes long for very many rows
+        key, rows = given.pop()
+        last = once.setdefault(key, {})
+        for row in rows:
+            last[row.partition] = row
+    while once:
+        key, last = once.popitem()
+        found.append((key, list(last.values())))
+    found.reverse()
+    return request._replace(topics=found)
 
 
 def decode_fetch(version: int, body: memoryview) -> Fetch:
@@ -144,11 +169,19 @@ def decode_plain_fetch(version: int, body: memoryview) -> Fetch:
     """As decode_fetch, for every Fetch there is."""
     reader = _Reader(version, body)
     try:
+        return _whole(reader)
+    except Malformed:
+        reader.let_go()
+        raise
+
+
+def _whole(reader: _Reader) -> Fetch:
+    try:
         fetch = _fetch(reader)
     except (IndexError, error) as short:
         raise Malformed("Fetch ends in the middle of a field") from short
-    if reader.pos != len(body):
-        raise Malformed(f"Fetch has {len(body)} bytes, its fields {reader.pos}")
+    if reader.pos != len(reader.body):
+        raise Malformed(f"Fetch has {len(reader.body)} bytes, its fields {reader.pos}")
     return fetch
 
 
@@ -214,17 +247,17 @@ def _fetch(reader: _Reader) -> Fetch:
     if version >= 7:
         session_id, session_epoch = _SESSION.unpack_from(body, reader.pos)
         reader.pos += 8
-    topics = [_topic(reader) for _ in range(reader.count())]
-    forgotten = []
+    for _ in range(reader.count()):
+        _topic(reader)
     if version >= 7:
         for _ in range(reader.count()):
             key, count = reader.topic(), reader.count()
-            gone = []
+            gone: list[int] = []
+            reader.forgotten.append((key, gone))
             for _ in range(count):
                 (index,) = _I32.unpack_from(body, reader.pos)
                 gone.append(index)
                 reader.pos += 4
-            forgotten.append((key, gone))
             reader.tags()
     rack = reader.string().decode("utf-8", "replace") if version >= 11 else ""
     tags = reader.tags()
@@ -239,18 +272,19 @@ def _fetch(reader: _Reader) -> Fetch:
         isolation_level,
         session_id,
         session_epoch,
-        topics,
-        forgotten,
+        reader.topics,
+        reader.forgotten,
         rack,
         replica_epoch,
     )
 
 
-def _topic(reader: _Reader) -> tuple[bytes, list[FetchPartition]]:
+def _topic(reader: _Reader) -> None:
     version, body = reader.version, reader.body
     key, count = reader.topic(), reader.count()
     layout = _PARTITIONS[max(first for first in _PARTITIONS if first <= version)]
-    rows = []
+    rows: list[FetchPartition] = []
+    reader.topics.append((key, rows))
     for _ in range(count):
         fields = layout.unpack_from(body, reader.pos)
         reader.pos += layout.size
@@ -265,7 +299,6 @@ def _topic(reader: _Reader) -> tuple[bytes, list[FetchPartition]]:
             row = FetchPartition(fields[0], -1, fields[1], -1, -1, fields[2])
         rows.append(row)
     reader.tags()
-    return key, rows
 
 
 class PartitionData(NamedTuple):

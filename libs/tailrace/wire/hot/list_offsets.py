@@ -10,6 +10,7 @@ from collections.abc import Generator
 from struct import Struct, error
 from typing import NamedTuple, TypeAlias
 
+from tailrace.wire.encode_buffer import EncodeBuffer
 from tailrace.wire.malformed import Malformed
 from tailrace.wire.strict import MOST_STRING_BYTES
 from tailrace.wire.varint import read_unsigned, unsigned
@@ -20,7 +21,7 @@ _ASKED = {False: Struct(">iq"), True: Struct(">iiq")}  # with the leader's epoch
 _FOUND = {False: Struct(">ihqq"), True: Struct(">ihqqi")}
 _SIZE_CORRELATION = Struct(">ii")
 _COUNT_MAX = 1000
-_TOPICS_AT_ONCE = 500
+_ROWS_AT_ONCE = 500
 
 
 class WantedOffset(NamedTuple):
@@ -132,25 +133,28 @@ def encode_list_offsets_body(version: int, topics: list[tuple[bytes, list[bytes]
         try:
             next(steps)
         except StopIteration as ended:
-            return bytes(ended.value)
+            return bytes(ended.value.body)
 
 
 def encoding_list_offsets_body(
     version: int, topics: list[tuple[bytes, list[bytes]]]
-) -> Generator[None, None, bytearray]:
+) -> Generator[None, None, EncodeBuffer]:
     """The same, with a pause wherever it yields: after some hundred rows."""
     flexible = version >= 6
-    out = bytearray()
+    out = EncodeBuffer()
     if version >= 2:
         out += b"\x00\x00\x00\x00"
     out += unsigned(len(topics) + 1) if flexible else _I32.pack(len(topics))
     for number, (name, rows) in enumerate(topics, 1):
         out += unsigned(len(name) + 1) + name if flexible else _I16.pack(len(name)) + name
         out += unsigned(len(rows) + 1) if flexible else _I32.pack(len(rows))
-        out += b"".join(rows)
+        for first in range(0, len(rows), _ROWS_AT_ONCE):
+            out += b"".join(rows[first : first + _ROWS_AT_ONCE])
+            if first:
+                yield
         if flexible:
             out += b"\x00"
-        if number % _TOPICS_AT_ONCE == 0:
+        if number % _ROWS_AT_ONCE == 0:
             yield
     if flexible:
         out += b"\x00"

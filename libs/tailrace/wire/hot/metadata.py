@@ -9,6 +9,7 @@ from typing import Any, Final
 from uuid import UUID
 
 from tailrace.wire import codec
+from tailrace.wire.encode_buffer import EncodeBuffer
 from tailrace.wire.messages import MetadataResponse
 from tailrace.wire.varint import unsigned
 
@@ -50,7 +51,7 @@ def encode_refused_topic(
     return b"".join(parts)
 
 
-def encoding_metadata(response: Any, version: int, topics: Sequence[bytes]) -> Generator[None, None, bytearray]:
+def encoding_metadata(response: Any, version: int, topics: Sequence[bytes]) -> Generator[None, None, EncodeBuffer]:
     """The body of a response that has no topics yet, with these; with a pause wherever it yields."""
     assert not response.topics
     body = codec.encode_response_body(response, version)
@@ -58,8 +59,8 @@ def encoding_metadata(response: Any, version: int, topics: Sequence[bytes]) -> G
     none, count = (unsigned(1), unsigned(len(topics) + 1)) if flexible else (_I32.pack(0), _I32.pack(len(topics)))
     at = len(body) - _bytes_behind(version)
     assert body[at - len(none) : at] == none
-    out = bytearray(body[: at - len(none)])
-    out += count
+    out = EncodeBuffer()
+    out += body[: at - len(none)] + count
     for first in range(0, len(topics), _TOPICS_AT_ONCE):
         if first:
             yield

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from struct import Struct, error
 from typing import Final, NamedTuple
 
+from tailrace.wire.encode_buffer import EncodeBuffer
 from tailrace.wire.malformed import Malformed
 from tailrace.wire.varint import read_unsigned, unsigned
 
@@ -65,9 +66,10 @@ def pack(producers: Iterable[DescribedProducer]) -> bytes:
 
 def encoding_describe_producers(
     topics: Sequence[tuple[str, Sequence[PartitionProducers]]],
-) -> Generator[None, None, bytearray]:
+) -> Generator[None, None, EncodeBuffer]:
     """The response's body, never throttled, with a pause wherever it yields: after some hundred rows."""
-    out = bytearray(4)
+    out = EncodeBuffer()
+    out += bytes(4)
     out += unsigned(len(topics) + 1)
     work = 0
     for name, partitions in topics:

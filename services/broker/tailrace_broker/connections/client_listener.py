@@ -19,6 +19,7 @@ from tailrace.net.address import Address
 from tailrace.net.client import Client, Disconnected
 from tailrace.net.members.endpoints import address_of
 from tailrace.net.metadata.follower import MetadataFollower
+from tailrace.wire.connection import SIZE
 
 # Longer than any group request waits (rebalance timeouts are capped by group.max.session.timeout.ms).
 _RELAY_TIMEOUT_MS = 1_860_000
@@ -37,12 +38,13 @@ class GatewayRelay:
         self._clients: dict[Any, Client] = {}
         self._closing: set[asyncio.Task[None]] = set()
 
-    async def ask(self, connection: Any, frame: bytes) -> bytes:
+    async def ask(self, connection: Any, frame: memoryview) -> list[bytes | memoryview]:
         """Relays one frame; Disconnected where no gateway is to be reached for some seconds."""
         client = self._clients.get(connection)
         if client is None or not client.connected:
             client = self._clients[connection] = await self._found(connection)
-        return await client.ask_frame(frame, timeout_ms=_RELAY_TIMEOUT_MS)
+        answer = await client.ask_frame(frame, timeout_ms=_RELAY_TIMEOUT_MS)
+        return [SIZE.pack(len(answer)), answer]
 
     async def _found(self, connection: Any) -> Client:
         """A new connection to a gateway, if need be to one that has yet to come."""

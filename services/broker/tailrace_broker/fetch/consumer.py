@@ -47,6 +47,7 @@ class _Place(NamedTuple):
 
 _Rows: TypeAlias = list[tuple[bytes, PartitionData]]
 # What goes into an answer: topics with their rows, partitions with records, and leaders that rows name.
+_Wanted: TypeAlias = tuple[bytes, FetchPartition]
 _Told: TypeAlias = tuple[list[tuple[bytes, list[PartitionData]]], list[tuple[bytes, int]], set[int]]
 _Then: TypeAlias = Callable[[_Rows, bool], None]
 _Steps: TypeAlias = Generator[None, None, tuple[_Rows, bool]]
@@ -64,9 +65,10 @@ class ConsumerFetch(DelayedFetch):
         self._identity: Identity = asked.connection.identity
         self._large = large
         wants = wanted(asked.request, asked.session)
-        if once or asked.session is not None:
+        self._wants: list[_Wanted] | None = None  # else all rows of the request, which may be very many
+        if asked.session is not None:
             self._wants = list(wants)
-        else:  # of a partition that is named twice the last row counts, as in Kafka
+        elif not once:  # of a partition that is named twice the last row counts, as in Kafka
             self._wants = list({(key, want.partition): (key, want) for key, want in wants}.values())
         self._places: dict[Partition, _Place] = {}
         self._enough = asked.request.min_bytes
@@ -152,7 +154,7 @@ class ConsumerFetch(DelayedFetch):
             budget = min(budget, LAST_BYTES)
         self._cold = []
         self._work = 0
-        for key, want in self._wants:
+        for key, want in wanted(request, None) if self._wants is None else self._wants:
             if self._work >= ROWS_AT_ONCE:
                 self._work = 0
                 yield
@@ -171,7 +173,7 @@ class ConsumerFetch(DelayedFetch):
             rows.append((key, row))
         self._enough = min(request.min_bytes, 1) if last else request.min_bytes
         self._enough -= total
-        return rows, failed or self._enough <= 0 or not self._wants or bool(self._cold)
+        return rows, failed or self._enough <= 0 or not rows or bool(self._cold)
 
     def _one(self, key: bytes, want: FetchPartition, budget: int, first: bool) -> PartitionData:
         broker = self._broker

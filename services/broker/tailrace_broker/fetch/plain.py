@@ -11,11 +11,13 @@ is brought there by threads first (cold_reads/). fast.py does the same for the u
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from tailrace.errors import ApiError
+from tailrace.net.garbage_collection import COLLECTIONS
 from tailrace.net.large import Large
-from tailrace.wire.hot.fetch import Fetch, decode_fetch, encode_fetch_answer, fetch_once
+from tailrace.wire.hot.fetch import Fetch, decode_fetch, encode_fetch_answer, fetch_once, free_rows
 from tailrace_broker.cold_reads.reads import ColdReads
 from tailrace_broker.fetch.consumer import ConsumerFetch
 from tailrace_broker.fetch.delayed import AskedFetch
@@ -42,12 +44,17 @@ class PlainFetch:
         """The answer's buffers at once, or a future of them when it must wait; a thread decodes very many rows."""
         if len(body) < LARGE_FETCH_BYTES:
             return self.serve(connection, version, correlation_id, decode_fetch(version, body))
-        kept = bytes(body)
+        kept = connection.keep(body)
 
         async def decode() -> Any:
-            request = await self._large.run(lambda: fetch_once(decode_fetch(version, memoryview(kept))))
-            answer = self.serve(connection, version, correlation_id, request, once=True)
-            return await answer if isinstance(answer, asyncio.Future) else answer
+            with COLLECTIONS.while_in_use(len(kept)):
+                request = await self._large.run(lambda: fetch_once(decode_fetch(version, kept)))
+                try:
+                    answer = self.serve(connection, version, correlation_id, request, once=True)
+                    return await answer if isinstance(answer, asyncio.Future) else answer
+                finally:
+                    self._large.begin(partial(free_rows, request.topics))
+                    self._large.begin(partial(free_rows, request.forgotten))
 
         return asyncio.get_running_loop().create_task(decode())
 

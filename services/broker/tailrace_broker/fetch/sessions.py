@@ -97,7 +97,7 @@ class FetchSessions:
             if epoch == FINAL_EPOCH or not named or named > self._most_of_one or not self._room(named, now_ms):
                 return None, True
             session = self._sessions[new_id] = Session(new_id, now_ms)
-            session.update(request)
+            session.update(request._replace(forgotten=[]))  # there is nothing yet
             self.partition_count += len(session.wants)
             return session, True
         found = self._sessions.get(session_id)
@@ -105,7 +105,7 @@ class FetchSessions:
             raise ApiError(ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
         if found.epoch != epoch:
             raise ApiError(ErrorCode.INVALID_FETCH_SESSION_EPOCH)
-        if request.topics and self._outgrows(found, request):
+        if (request.topics or request.forgotten) and self._outgrows(found, request):
             self._forget(session_id)
             raise ApiError(ErrorCode.FETCH_SESSION_ID_NOT_FOUND)  # it comes again with all that it wants
         found.epoch = 1 if epoch == _MAX_EPOCH else epoch + 1
@@ -123,10 +123,10 @@ class FetchSessions:
             self.partition_count -= len(session.wants)
 
     def _outgrows(self, session: Session, request: Fetch) -> bool:
-        """Whether there is no room for what the request adds."""
-        most = 0
-        for _, rows in request.topics:
-            most += len(rows)
+        """Whether there is no room for what the request adds, or it says more than a session holds."""
+        most = sum(len(rows) for _, rows in request.topics)
+        if max(most, sum(len(gone) for _, gone in request.forgotten)) > self._most_of_one:
+            return True  # to look at each of them takes longer than others can be kept waiting
         if most + len(session.wants) <= self._most_of_one and self._fits(most):
             return False
         added = sum((key, row.partition) not in session.wants for key, rows in request.topics for row in rows)

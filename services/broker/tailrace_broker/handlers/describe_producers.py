@@ -16,6 +16,7 @@ from tailrace.metadata import names
 from tailrace.net.context import Context
 from tailrace.net.limits.answer_budget import RefusalTexts
 from tailrace.net.pieces import ROWS_AT_ONCE, freed, in_pieces, in_turns
+from tailrace.wire.encode_buffer import EncodeBuffer
 from tailrace.wire.hot.producers import (
     NO_SEQUENCE,
     DescribedProducer,
@@ -33,7 +34,7 @@ PRODUCERS_AT_ONCE, _PARTITIONS_AT_ONCE = 2000, 8
 _NO_TOPIC = "This server does not host this topic-partition."
 
 
-async def handle(request: DescribeProducersRequest, context: Context, broker: Broker) -> bytes:
+async def handle(request: DescribeProducersRequest, context: Context, broker: Broker) -> EncodeBuffer:
     """The answer's body, with one row per partition that is asked for; errors are per partition."""
     topics, texts = [], RefusalTexts()
     async for topic in in_pieces(request.topics):  # what is named twice is named once by now (wire/repeats.py)
@@ -45,7 +46,7 @@ async def handle(request: DescribeProducersRequest, context: Context, broker: Br
             else:
                 found.append(PartitionProducers(index, int(wrong.code), texts.of(wrong.message)))
         topics.append((topic.name, found))
-    body = bytes(await in_turns(encoding_describe_producers(topics)))
+    body = await in_turns(encoding_describe_producers(topics))
     await freed(topics)
     return body
 

@@ -23,6 +23,7 @@ from tailrace.log.read import NotCached, TimestampOffset
 from tailrace.net.context import Context
 from tailrace.net.dispatch import ORDINARY
 from tailrace.net.pieces import freed, in_pieces, in_turns
+from tailrace.wire.encode_buffer import EncodeBuffer
 from tailrace.wire.hot.list_offsets import (
     AskedOffsets,
     FoundOffset,
@@ -91,7 +92,7 @@ def _repeats(asked: AskedOffsets) -> bool:
     return any(len({want.partition for want in rows}) < len(rows) for _, rows in asked)
 
 
-async def handle(request: ListOffsetsRequest, context: Context, broker: Broker) -> bytes:
+async def handle(request: ListOffsetsRequest, context: Context, broker: Broker) -> EncodeBuffer:
     """One row per asked partition; errors are per partition."""
     version, committed = context.api_version, request.isolation_level == _READ_COMMITTED
     topics, repeated = await _asked(request)
@@ -118,7 +119,7 @@ async def handle(request: ListOffsetsRequest, context: Context, broker: Broker) 
             group.create_task(look_up())
     all_rows = iter([one async for one in in_pieces(rows) if one is not None])
     told = [(name, list(islice(all_rows, len(wants)))) async for name, wants in in_pieces(topics)]
-    body = bytes(await in_turns(encoding_list_offsets_body(version, told)))
+    body = await in_turns(encoding_list_offsets_body(version, told))
     await freed(rows, asked, topics, told)
     return body
 

@@ -124,7 +124,7 @@ class ManyRowsProduce:
             return _REFUSED
         return _APPENDED if partition.opened is not None else _OPENED
 
-    async def _encode(self, connection: Any, version: int, correlation_id: int, pieces: list[_Piece]) -> bytes:
+    async def _encode(self, connection: Any, version: int, correlation_id: int, pieces: list[_Piece]) -> Any:
         """The answer's frame, once every append of every piece has its outcome."""
         topics, hinted, throttle_time_ms = list[Any](), set[int](), 0
         last: bytes | None = None

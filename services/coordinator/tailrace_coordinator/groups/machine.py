@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from itertools import chain, islice
 
 from tailrace.coordination.group_records import (
@@ -294,7 +294,7 @@ class GroupMachine:
         described = {name: None if group is None else group.describe() for name, group in found.items()}
         return self._answer(now_ms, token, lambda _: described)
 
-    def list_groups(self, now_ms: int, token: Token, states: frozenset[str], types: frozenset[str]) -> GroupEffects:
+    def list_groups(self, now_ms: int, token: Token, states: Collection[str], types: Collection[str]) -> GroupEffects:
         """Replies (Listed, ...): of these states (KIP-518) and types (KIP-848), lower case; empty ones take all."""
         listed = tuple(
             group.listed()

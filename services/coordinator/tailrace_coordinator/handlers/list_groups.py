@@ -9,18 +9,19 @@ from itertools import chain
 
 from tailrace.errors import ErrorCode
 from tailrace.net.context import Context
-from tailrace.net.pieces import in_pieces
+from tailrace.net.pieces import each_once, freed, in_pieces
 from tailrace.wire.messages import ListGroupsRequest, ListGroupsResponse
 from tailrace_coordinator.coordinator import Coordinator
 
 
 async def handle(request: ListGroupsRequest, context: Context, coordinator: Coordinator) -> ListGroupsResponse:
     """Answers all groups, or COORDINATOR_LOAD_IN_PROGRESS while some are not loaded."""
-    states = frozenset(state.lower() for state in request.states_filter)
-    types = frozenset(kind.lower() for kind in request.types_filter)
+    states = await each_once(in_pieces(state.lower() for state in request.states_filter))
+    types = await each_once(in_pieces(kind.lower() for kind in request.types_filter))
     shards = await coordinator.groups.ask_all(
         lambda groups, now_ms, token: groups.list_groups(now_ms, token, states, types)
     )
+    await freed(states, types)
     return ListGroupsResponse(
         error_code=ErrorCode.NONE,
         groups=[

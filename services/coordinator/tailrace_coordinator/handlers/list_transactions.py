@@ -11,7 +11,7 @@ from itertools import chain
 from tailrace.coordination.transaction_records import STATES
 from tailrace.errors import ApiError, ErrorCode
 from tailrace.net.context import Context
-from tailrace.net.pieces import in_pieces
+from tailrace.net.pieces import each_once, freed, in_pieces
 from tailrace.wire.messages import ListTransactionsRequest, ListTransactionsResponse
 from tailrace_coordinator.coordinator import Coordinator
 from tailrace_coordinator.transactions.machine import ListTransactionsFilter
@@ -22,18 +22,20 @@ async def handle(
 ) -> ListTransactionsResponse:
     """Answers all that are asked for, or COORDINATOR_LOAD_IN_PROGRESS while some shards are not loaded."""
     known = {status.value: status for status in STATES}
+    producer_ids = await each_once(in_pieces(request.producer_id_filters))
     wanted = ListTransactionsFilter(
-        frozenset(known[name] for name in request.state_filters if name in known),
-        frozenset(request.producer_id_filters),
+        frozenset([known[name] async for name in in_pieces(request.state_filters) if name in known]),
+        producer_ids,
         request.duration_filter if context.api_version >= 1 else -1,
         _matches(request.transactional_id_pattern if context.api_version >= 2 else None),
     )
-    unknown = [name for name in request.state_filters if name not in known]
+    unknown = [name async for name in in_pieces(request.state_filters) if name not in known]
     if unknown and not wanted.states:
         return ListTransactionsResponse(error_code=0, unknown_state_filters=unknown, transaction_states=[])
     shards = await coordinator.transactions.ask_all(
         lambda machine, now_ms, token: machine.list_transactions(now_ms, token, wanted)
     )
+    await freed(producer_ids)
     row = ListTransactionsResponse.TransactionState
     return ListTransactionsResponse(
         error_code=ErrorCode.NONE,

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from tailrace.errors import ApiError, ErrorCode
 from tailrace.net.context import Context
-from tailrace.net.pieces import in_pieces
+from tailrace.net.pieces import freed, in_pieces
 from tailrace.state import ProducerIdAndEpoch
 from tailrace.wire.messages import TxnOffsetCommitRequest, TxnOffsetCommitResponse
 from tailrace_coordinator.coordinator import Coordinator
@@ -45,6 +45,7 @@ async def handle(
             async for partition, code in in_pieces(zip(asked.partitions, row, strict=True))
         ]
         topics.append(_TOPIC(name=asked.name, partitions=partitions))
+    await freed(rows, positions, codes)
     return TxnOffsetCommitResponse(topics=topics)
 
 

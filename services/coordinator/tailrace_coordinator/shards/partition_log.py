@@ -128,8 +128,8 @@ class PartitionLog:
             shard_epoch=owned.shard_epoch,
             timeout_ms=self._timeout_ms,
         )
-        raw = await self._client.ask_frame(frame[4:], timeout_ms=self._timeout_ms + _ANSWER_GRACE_MS)
-        body = codec.response_body(ApiKey.PRODUCE, _PRODUCE_VERSION, memoryview(raw)[4:])
+        raw = await self._client.ask_raw(frame, timeout_ms=self._timeout_ms + _ANSWER_GRACE_MS)
+        body = codec.response_body(ApiKey.PRODUCE, _PRODUCE_VERSION, raw)
         answer = codec.decode_response(ApiKey.PRODUCE, _PRODUCE_VERSION, body)
         result = answer.responses[0].partition_responses[0]
         _check(result.error_code)

@@ -7,7 +7,7 @@ its reply waits for both. Transaction version 2 is KIP-890: each end of a transa
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Collection, Hashable, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -53,7 +53,7 @@ class ListTransactionsFilter(NamedTuple):
     """Of whom ListTransactions tells; empty ones and -1 take all. matches: of the transactional id."""
 
     states: frozenset[str]
-    producer_ids: frozenset[int]
+    producer_ids: Collection[int]
     longer_than_ms: int
     matches: Callable[[str], bool]
 

@@ -44,13 +44,15 @@ _NEVER = 1 << 15
 _GRACE_MS = 100.0
 
 
-async def wait_for_node(gateway: Gateway, connection: ClientLink, frame: Frame) -> bytes | None:
+async def wait_for_node(gateway: Gateway, connection: ClientLink, frame: Frame) -> bytes | memoryview | None:
     """The refusal's frame, or None: the node took the request, or (acks=0) the connection was closed."""
     async with request_of(gateway, frame) as request:
         return await _wait_for_node(gateway, connection, frame, request)
 
 
-async def _wait_for_node(gateway: Gateway, connection: ClientLink, frame: Frame, request: Any) -> bytes | None:
+async def _wait_for_node(
+    gateway: Gateway, connection: ClientLink, frame: Frame, request: Any
+) -> bytes | memoryview | None:
     if frame.key == ApiKey.INIT_PRODUCER_ID and (answer := await _from_another(gateway, connection, frame)):
         return answer
     refused_batches = connection.refused_batches
@@ -88,14 +90,14 @@ async def _wait_for_node(gateway: Gateway, connection: ClientLink, frame: Frame,
     return await _refusal(gateway, connection, frame, request)
 
 
-async def _refusal(gateway: Gateway, connection: ClientLink, frame: Frame, request: Any) -> bytes | None:
+async def _refusal(gateway: Gateway, connection: ClientLink, frame: Frame, request: Any) -> bytes | memoryview | None:
     if frame.key == ApiKey.PRODUCE:
         if request.acks == 0:
             connection.refuse(f"node {connection.node_id} is away and a Produce with acks=0 cannot be answered")
             return None
         await gateway.large.over_rows(request, partial(connection.refused_batches.refused, request))
 
-    def work() -> bytes:
+    def work() -> bytes | memoryview:
         response = _refused(request, frame, gateway, connection.identity)
         return codec.encode_response(response, frame.version, frame.correlation_id)
 
@@ -142,7 +144,7 @@ def _session_lost(request: Any, frame: Frame) -> bool:
     return bool(frame.key == ApiKey.FETCH and frame.version >= 7 and request.session_id and request.session_epoch > 0)
 
 
-async def _from_another(gateway: Gateway, connection: ClientLink, frame: Frame) -> bytes | None:
+async def _from_another(gateway: Gateway, connection: ClientLink, frame: Frame) -> bytes | memoryview | None:
     """A producer id from any live broker, as the connection's own is away."""
     for broker in gateway.image.live_brokers():
         address = address_of(broker.endpoints, gateway.boot_id)

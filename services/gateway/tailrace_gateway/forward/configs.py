@@ -44,7 +44,7 @@ SPLIT: Mapping[int, Callable[[Any], bool]] = {
 }
 
 
-async def answer(gateway: Gateway, connection: ClientLink, frame: Frame) -> bytes:
+async def answer(gateway: Gateway, connection: ClientLink, frame: Frame) -> bytes | memoryview:
     """Relays to the one who knows, or asks both and joins their results in the order asked."""
     async with request_of(gateway, frame) as request:
         own = [SPLIT[frame.key](resource) async for resource in in_pieces(request.resources)]
@@ -55,7 +55,7 @@ async def answer(gateway: Gateway, connection: ClientLink, frame: Frame) -> byte
 
 async def _answer_joined(
     gateway: Gateway, connection: ClientLink, frame: Frame, request: Any, own: Sequence[bool]
-) -> bytes:
+) -> bytes | memoryview:
     large = gateway.large
     results = iter(await _node(gateway, connection, frame, await _part(request, own, True)))
     others: Any = iter(())
@@ -103,7 +103,7 @@ async def _node(gateway: Gateway, connection: ClientLink, frame: Frame, part: An
     return _rows(frame, await gateway.large.refuse(part, frame.key, frame.version, code))
 
 
-async def _results(gateway: Gateway, frame: Frame, answer: bytes) -> Any:
+async def _results(gateway: Gateway, frame: Frame, answer: bytes | memoryview) -> Any:
     return _rows(frame, await gateway.large.decode_response(frame.key, frame.version, answer))
 
 

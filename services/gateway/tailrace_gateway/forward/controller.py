@@ -54,14 +54,16 @@ def body_of(frame: Frame) -> memoryview:
     return data[parse_request_header(data).body_offset :]
 
 
-async def refusal(gateway: Gateway, frame: Frame, code: ErrorCode, message: str | None = None) -> bytes:
+async def refusal(gateway: Gateway, frame: Frame, code: ErrorCode, message: str | None = None) -> bytes | memoryview:
     """The answer frame that refuses the whole request."""
     async with request_of(gateway, frame) as request:
         response = await gateway.large.refuse(request, frame.key, frame.version, code, message)
         return await gateway.large.encode(response, frame.version, frame.correlation_id)
 
 
-async def exchange(connection: ClientLink, address: Address, data: bytes, connect_ms: float) -> bytes:
+async def exchange(
+    connection: ClientLink, address: Address, data: bytes | memoryview, connect_ms: float
+) -> bytes | memoryview:
     """Asks a service over this client's own connection to it; raises NotSentError or UnansweredError."""
     known = connection.exchanges.get(address)
     if known is None or not known.alive():
@@ -82,7 +84,7 @@ async def exchange(connection: ClientLink, address: Address, data: bytes, connec
         raise UnansweredError(f"{address}: {lost}") from lost
 
 
-async def deposed(connection: ClientLink, frame: Frame, answer: bytes) -> bool:
+async def deposed(connection: ClientLink, frame: Frame, answer: bytes | memoryview) -> bool:
     """Whether a controller that is not active any more refused the request: another one will take it.
 
     Mutes the client where the controller throttled it (KIP-599).
@@ -93,7 +95,7 @@ async def deposed(connection: ClientLink, frame: Frame, answer: bytes) -> bool:
         return is_not_controller(response)
 
 
-async def to_controller(gateway: Gateway, connection: ClientLink, frame: Frame) -> bytes:
+async def to_controller(gateway: Gateway, connection: ClientLink, frame: Frame) -> bytes | memoryview:
     """Relays to the active controller and waits for one if there is none.
 
     A body that cannot be decoded raises Malformed here: the controller would close, which looks like its death.
@@ -102,7 +104,7 @@ async def to_controller(gateway: Gateway, connection: ClientLink, frame: Frame) 
     return await checked_to_controller(gateway, connection, frame)
 
 
-async def checked_to_controller(gateway: Gateway, connection: ClientLink, frame: Frame) -> bytes:
+async def checked_to_controller(gateway: Gateway, connection: ClientLink, frame: Frame) -> bytes | memoryview:
     """The same, of a request that is known to be decodable."""
     until_ms = gateway.clock.monotonic_ms() + gateway.limits.controller_wait_ms
     backoff = Backoff(gateway.clock, gateway.random)

@@ -34,14 +34,16 @@ def is_transactional(connection: ClientLink, frame: Frame) -> bool:
         raise Malformed(f"InitProducerId version {frame.version} ends before its transactional id") from bad
 
 
-async def to_coordinator(gateway: Gateway, connection: ClientLink, frame: Frame) -> bytes:
+async def to_coordinator(gateway: Gateway, connection: ClientLink, frame: Frame) -> bytes | memoryview:
     """Relays, splits or refuses; always an answer frame."""
     if (listing := listed.LISTINGS.get(frame.key)) is not None:
         return await listed.answer(gateway, connection, frame, listing)
     if (split := several_ids.split_of(frame)) is None:
         return await _relay(gateway, connection, frame, *_topic_and_id(connection, frame))
     only = await several_ids.answer(gateway, connection, frame, split)
-    return only if isinstance(only, bytes) else await _relay(gateway, connection, frame, split.topic, only.request_id)
+    if not isinstance(only, several_ids.Only):
+        return only
+    return await _relay(gateway, connection, frame, split.topic, only.request_id)
 
 
 def _is_flexible(connection: ClientLink, frame: Frame) -> bool:
@@ -60,7 +62,9 @@ def _topic_and_id(connection: ClientLink, frame: Frame) -> tuple[str, str]:
         raise Malformed(f"api key {frame.key} version {frame.version} has no id of a group or transaction") from bad
 
 
-async def _relay(gateway: Gateway, connection: ClientLink, frame: Frame, topic: str, request_id: str) -> bytes:
+async def _relay(
+    gateway: Gateway, connection: ClientLink, frame: Frame, topic: str, request_id: str
+) -> bytes | memoryview:
     shard = shard_of(gateway.image, topic, request_id)
     address = await owner(gateway, topic, shard)
     if address is None:

@@ -59,7 +59,7 @@ LISTINGS: dict[int, ListApi] = {
 }
 
 
-async def answer(gateway: Gateway, connection: ClientLink, frame: Frame, listing: ListApi) -> bytes:
+async def answer(gateway: Gateway, connection: ClientLink, frame: Frame, listing: ListApi) -> bytes | memoryview:
     """What the owners of the node's shards list of these shards; an error where one of them does not answer."""
     image, topic_name = gateway.image, listing.topic
     topic = image.topic(topic_name)

@@ -85,7 +85,7 @@ def _not_added(transaction: Any, code: int) -> Any:
     )
 
 
-async def answer(gateway: Gateway, connection: ClientLink, frame: Frame, split: Split) -> bytes | Only:
+async def answer(gateway: Gateway, connection: ClientLink, frame: Frame, split: Split) -> bytes | memoryview | Only:
     """The joined answer frame; Only where there is nothing to split."""
     async with request_of(gateway, frame) as request:
         rows = split.rows(request)
@@ -117,7 +117,7 @@ async def _ask_all(
     split: Split,
     request: Any,
     by_owner: dict[Address | None, Sequence[int]],
-) -> bytes:
+) -> bytes | memoryview:
     asked = split.rows(request)
     parts = [
         (address, split.part(request, [asked[place] async for place in in_pieces(places)]))

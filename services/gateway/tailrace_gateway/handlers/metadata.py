@@ -18,6 +18,7 @@ from tailrace.metadata.image import MetadataImage, PartitionImage, TopicImage
 from tailrace.net.context import Context
 from tailrace.net.pieces import freed, in_pieces, in_turns
 from tailrace.net.spread import Spread
+from tailrace.wire.encode_buffer import EncodeBuffer
 from tailrace.wire.hot.metadata import encode_refused_topic, encode_topic, encoding_metadata
 from tailrace.wire.messages import MetadataResponse
 from tailrace_gateway.gateway import Gateway
@@ -26,14 +27,14 @@ from tailrace_gateway.handlers.topics import Reach, legal
 
 _Topic = MetadataResponse.MetadataResponseTopic
 _Partition = _Topic.MetadataResponsePartition
-_MOST_AT_ONCE: Final = 2000  # topics told again before others have their turn: some two milliseconds
+_MOST_AT_ONCE: Final = 1000  # topics told again before others have their turn: some milliseconds
 _REFUSED: Final = 4  # so many take as long as a row of a topic that is not there
 _ENCODED: Final = 20  # or as one that has to be encoded
 _BY_ID_FROM: Final = 12
 _MOST_CREATED: Final = 10_000  # a request that names more that are not there creates none, as in Kafka
 
 
-async def handle(request: Any, context: Context, gateway: Gateway) -> bytes:
+async def handle(request: Any, context: Context, gateway: Gateway) -> EncodeBuffer:
     await _check(request, context.api_version)
     await gateway.suspects.settled(lambda: _known(request, gateway.image))
     image, identity, version = gateway.image, context.connection.identity, context.api_version
@@ -56,7 +57,7 @@ async def handle(request: Any, context: Context, gateway: Gateway) -> bytes:
     if 8 <= version <= 10 and request.include_cluster_authorized_operations:
         response.authorized_operations = CLUSTER_OPERATIONS
     topics = await _topics(request, version, gateway, image)
-    body = bytes(await in_turns(encoding_metadata(response, version, topics)))
+    body = await in_turns(encoding_metadata(response, version, topics))
     await freed(topics)
     return body
 

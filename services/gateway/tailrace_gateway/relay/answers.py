@@ -15,7 +15,7 @@ _SIZE_CORRELATION = Struct(">iI")
 _THROTTLE = Struct(">i")
 _PATCHED_BYTES_MAX = 131_072  # a larger Produce answer would not fit the receive buffer
 
-Answer: TypeAlias = "Segment | bytes | ThrottledAnswer"
+Answer: TypeAlias = "Segment | bytes | memoryview | ThrottledAnswer"
 
 
 @dataclass(slots=True)

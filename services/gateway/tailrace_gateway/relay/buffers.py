@@ -52,5 +52,6 @@ class Collected:
         before, self.filled = self.filled, self.filled + len(data)
         self._data[before : self.filled] = data
 
-    def whole(self) -> bytes:
-        return self._data[:] if isinstance(self._data, mmap.mmap) else bytes(self._data)
+    def whole(self) -> bytes | memoryview:
+        """All of it; a large one is not copied, which takes long."""
+        return memoryview(self._data) if isinstance(self._data, mmap.mmap) else bytes(self._data)

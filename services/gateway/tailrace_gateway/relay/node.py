@@ -21,6 +21,7 @@ from tailrace.wire import codec
 from tailrace.wire.apis import ApiKey
 from tailrace.wire.codec import Malformed
 from tailrace.wire.connection import answer_size
+from tailrace.wire.encode_buffer import received
 from tailrace.wire.messages import PreambleRequest
 from tailrace_gateway.relay.answers import Answers, ThrottledAnswer
 from tailrace_gateway.relay.buffers import Buffer, BufferPool
@@ -31,6 +32,7 @@ from tailrace_gateway.relay.slots import Slots
 CLIENT_ID = "tailrace-gateway"
 _UNIX_SEND_BYTES = 1 << 20
 _ANSWER_BYTES_MAX = 1 << 28
+_READ_BYTES = 1 << 18
 
 
 async def connect(address: Address, timeout_ms: float, secret: Secret | None) -> socket.socket:
@@ -130,10 +132,10 @@ class NodeLink(Link):
         for item in out:
             if type(item) is tuple:
                 client.write(buffer.view[item[0] : item[1]], buffer)
-            elif type(item) is bytes:
-                client.write(item)
             elif type(item) is ThrottledAnswer:
                 client.write(throttled(item))
+            else:
+                client.write(item)
         client.answers_passed()
         return consumed
 
@@ -197,12 +199,16 @@ class Exchange:
             return False
         return False  # closed, or bytes that nobody asked for
 
-    async def ask(self, frame: bytes) -> bytes:
+    async def ask(self, frame: bytes | memoryview) -> memoryview:
         """Sends one frame and returns the answer's, size included; raises OSError when the connection is lost."""
         try:
             await self._loop.sock_sendall(self._sock, frame)
-            head = await self._read(4)
-            return await self._read(answer_size(head, _ANSWER_BYTES_MAX), head)
+            head = received(4)
+            await self._read(head)
+            answer = received(4 + answer_size(head, _ANSWER_BYTES_MAX))
+            answer[:4] = head
+            await self._read(answer[4:])
+            return answer
         except Malformed as malformed:
             self.close()
             raise ConnectionAbortedError(str(malformed)) from malformed
@@ -210,16 +216,13 @@ class Exchange:
             self.close()
             raise
 
-    async def _read(self, count: int, head: bytes = b"") -> bytes:
-        """So many bytes behind those of head; joined once, since a large answer takes long to copy."""
-        parts = [head] if head else []
-        while count:
-            part = await self._loop.sock_recv(self._sock, min(count, 1 << 18))
-            if not part:
+    async def _read(self, into: memoryview) -> None:
+        """Fills it; a large answer is read to where it stays, since it takes long to copy."""
+        while into:
+            count = await self._loop.sock_recv_into(self._sock, into[:_READ_BYTES])
+            if not count:
                 raise ConnectionResetError("the connection was closed before the answer was whole")
-            parts.append(part)
-            count -= len(part)
-        return parts[0] if len(parts) == 1 else b"".join(parts)
+            into = into[count:]
 
     def detach(self) -> socket.socket:
         """The socket, for another use than questions; nothing may be on its way."""

@@ -46,7 +46,7 @@ class Frame:
     version: int
     correlation_id: int
     client_id: bytes
-    data: bytes
+    data: bytes | memoryview
     slot: LateAnswer
     error_code: int = 0  # of a request that was not admitted
 

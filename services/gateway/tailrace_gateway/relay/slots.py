@@ -32,7 +32,7 @@ class LateAnswer:
     __slots__ = ("answer",)
 
     def __init__(self) -> None:
-        self.answer: bytes | None = None
+        self.answer: bytes | memoryview | None = None
 
 
 Slot: TypeAlias = "int | Throttled | LateAnswer"
@@ -43,14 +43,14 @@ class Slots(deque[Slot]):
 
     kept_bytes = 0  # of answers that wait behind the node's
 
-    def fill(self, slot: LateAnswer, answer: bytes) -> None:
+    def fill(self, slot: LateAnswer, answer: bytes | memoryview) -> None:
         """The answer is known; it leaves once nothing is before it."""
         slot.answer = answer
         self.kept_bytes += len(answer)
 
-    def release(self) -> list[bytes]:
+    def release(self) -> list[bytes | memoryview]:
         """Takes the answers that are ready and have nothing before them."""
-        ready: list[bytes] = []
+        ready: list[bytes | memoryview] = []
         while self:
             first = self[0]
             if type(first) is not LateAnswer or first.answer is None:
