@@ -1,6 +1,6 @@
 """The handshakes of one listener: bounded in time, in number at a turn of the event loop, and in lines of the log.
 
-A handshake takes up to some milliseconds of the processor (a signature with an RSA key). A storm of them goes in turns:
+A handshake takes some tenths of a millisecond of the processor, or more (a signature). A storm of them goes in turns:
 a few, then all else that is ready, then the next few.
 """
 
