@@ -47,6 +47,8 @@ def fault(command: Command) -> str | None:
 
 def _tailrace(words: list[str], *, whole: bool) -> str | None:
     """`tailrace` and these words. What is not whole need only name commands and options that exist."""
+    if words[:1] == ["--command-config"]:
+        words = words[2:]
     if not words or words[0] in ("--help", "--version") or words[0].isupper() or "…" in words[0]:
         return None
     first, *rest = words

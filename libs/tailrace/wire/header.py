@@ -11,8 +11,8 @@ from struct import Struct
 from typing import Any, NamedTuple
 
 from tailrace.wire.apis import INTERNAL_APIS, NEVER, ApiKey
+from tailrace.wire.hot.tags import end_of_tags
 from tailrace.wire.malformed import Malformed
-from tailrace.wire.tags import end_of_tags
 
 _HEAD = Struct(">hhih")
 HEAD_BYTES = _HEAD.size

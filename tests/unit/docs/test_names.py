@@ -33,6 +33,7 @@ OTHER_NAMES = {
     *features.SUPPORTED,
     *("check.crcs", "delivery.timeout.ms", "enable.idempotence", "max.in.flight.requests.per.connection"),
     *("message.timeout.ms", "reconnect.backoff.max.ms", "retry.backoff.ms", "security.protocol"),
+    *("ssl.ca.location", "ssl.certificate.location", "ssl.key.location"),
     *("transaction.timeout.ms", "transactional.id", "kafka.group.id", "kafka.isolation.level", "spark.driver.memory"),
     *("cluster.id", "directory.id", "partition.metadata", "tailrace.query", "kafka.example.org"),
     *("org.apache.commons", "org.apache.kafka", "org.apache.spark", "cluster.bootstrap", "cluster.kill"),
@@ -53,6 +54,7 @@ _ENDINGS = "py pyi md json tsv toml txt sh yml service db sock pid log index tim
 _FILE = re.compile(rf"(?<![\w./$…-])(?:[\w.-]+/)*[\w-]+\.(?:{_ENDINGS.replace(' ', '|')})(?![\w.-])")
 _MADE = {  # files that are made: by a cluster, by Kafka, by a reader
     *("metadata.db", "server.properties", "meta.properties", "cluster.secret", "conftest.py", "plan.json", "back.json"),
+    "client.properties",
     *("_topics.json", "tailrace-spark.json", "openapi.json", "commits/…7.json"),
 }
 _VARIABLE = re.compile(r"\b(?:KAFKA|TAILRACE)_[A-Z_]+\b")
@@ -81,7 +83,9 @@ def unknown_keys(text: str) -> set[str]:
     return {
         word
         for word in named - KEYS - OTHER_NAMES
-        if not word.startswith(_MODULES) and not _FILE.fullmatch(word) and not word.endswith((".tmp", ".org"))
+        if not word.startswith(_MODULES)
+        and not _FILE.fullmatch(word)
+        and not word.endswith((".tmp", ".org", ".crt", ".key", ".pem"))
     }
 
 

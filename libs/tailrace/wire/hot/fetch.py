@@ -10,9 +10,9 @@ from collections.abc import Sequence
 from struct import Struct, error
 from typing import Any, NamedTuple
 
+from tailrace.wire.hot.tags import read_tags
 from tailrace.wire.malformed import Malformed
 from tailrace.wire.strict import MOST_ROWS, MOST_STRING_BYTES
-from tailrace.wire.tags import read_tags
 from tailrace.wire.varint import read_unsigned, unsigned
 
 _I16 = Struct(">h")
