@@ -218,7 +218,7 @@ async def running(
             replicas = Replicas(broker, clock, environment.random, "boot", log)
             running = Running(broker, follower, server.addresses[-1], replicas)
             if "client" in addresses:
-                running.client_address = Address.parse(addresses["client"])
+                running.client_address = Address.parse(addresses["client"].partition(",")[0])
             try:
                 if replicating:
                     async with beside(broker.recoveries.run()), beside(replicas.run()):
