@@ -117,10 +117,11 @@ async def handle(request: ListOffsetsRequest, context: Context, broker: Broker) 
     async with asyncio.TaskGroup() as group:
         for _ in left[:_THREADS_EACH]:
             group.create_task(look_up())
-    all_rows = iter([one async for one in in_pieces(rows) if one is not None])
+    known = [one async for one in in_pieces(rows) if one is not None]
+    all_rows = iter(known)
     told = [(name, list(islice(all_rows, len(wants)))) async for name, wants in in_pieces(topics)]
     body = await in_turns(encoding_list_offsets_body(version, told))
-    await freed(rows, asked, topics, told)
+    await freed(rows, known, asked, topics, told)
     return body
 
 

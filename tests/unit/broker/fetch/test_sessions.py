@@ -126,3 +126,14 @@ def test_partitions_that_got_data_go_to_the_end() -> None:
     assert session is not None
     session.rotate([(b"t", 0)])
     assert [partition for _, partition in session.wants] == [1, 2, 0]
+
+
+def test_a_request_that_forgets_more_than_a_session_holds_ends_it() -> None:
+    sessions = FetchSessions(10, most_of_one=4)
+    sessions.open(fetch(0, 0, *map(want, range(3))), 0, 1)
+    session, _ = sessions.open(fetch(1, 1, forgotten=[(b"t", [0, 7, 8, 9])]), 0, 0)
+    assert session is not None and len(session.wants) == 2
+    with pytest.raises(ApiError) as refused:
+        sessions.open(fetch(1, 2, forgotten=[(b"t", [0, 1, 7, 8, 9])]), 0, 0)
+    assert refused.value.code is ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+    assert len(sessions) == 0 and sessions.partition_count == 0
