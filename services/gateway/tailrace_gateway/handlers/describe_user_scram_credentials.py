@@ -7,12 +7,12 @@ named one is not found, one that is named twice is refused.
 
 from __future__ import annotations
 
-from collections import Counter
 from typing import Any
 
 from tailrace.errors import ErrorCode
 from tailrace.net.context import Context
-from tailrace.net.pieces import in_pieces
+from tailrace.net.pieces import freed, in_pieces
+from tailrace.net.spread import Spread
 from tailrace.wire.messages import DescribeUserScramCredentialsRequest, DescribeUserScramCredentialsResponse
 
 _Row = DescribeUserScramCredentialsResponse.DescribeUserScramCredentialsResult
@@ -23,13 +23,18 @@ _TWICE = "Cannot describe SCRAM credentials for the same user twice in a single 
 async def handle(
     request: DescribeUserScramCredentialsRequest, context: Context, gateway: Any
 ) -> DescribeUserScramCredentialsResponse:
-    named = Counter[str]()
+    named = Spread[str, int]()
     async for user in in_pieces(request.users or ()):
-        named[user.name] += 1
+        named[user.name] = named.get(user.name, 0) + 1
     results = []
-    async for name in in_pieces(named):
+    async for user in in_pieces(request.users or ()):
+        name = user.name
+        if not (times := named[name]):
+            continue  # it has its row
+        named[name] = 0
         code, why = ErrorCode.RESOURCE_NOT_FOUND, _UNKNOWN
-        if named[name] > 1:
+        if times > 1:
             code, why = ErrorCode.DUPLICATE_RESOURCE, _TWICE
         results.append(_Row(user=name, error_code=code, error_message=why + name, credential_infos=[]))
+    await freed(named)
     return DescribeUserScramCredentialsResponse(error_code=0, error_message="", results=results)
