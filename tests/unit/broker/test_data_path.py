@@ -263,7 +263,7 @@ async def internal_produce(broker: Running, shard_epoch: int, base_offset: int =
         13, 1, "coordinator", OFFSETS_ID.bytes, 0, records, shard_epoch=shard_epoch, timeout_ms=100
     )
     answer = await broker.service.ask_frame(frame[4:], timeout_ms=5000)
-    body = codec.decode_response(0, 13, codec.response_body(0, 13, answer[4:]))
+    body = codec.decode_response(0, 13, codec.response_body(0, 13, memoryview(answer)))
     return int(body.responses[0].partition_responses[0].error_code)
 
 

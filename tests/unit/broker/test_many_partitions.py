@@ -16,6 +16,7 @@ from tailrace.net import pieces
 from tailrace.net.context import Context
 from tailrace.wire import codec
 from tailrace.wire.apis import ApiKey
+from tailrace.wire.encode_buffer import EncodeBuffer
 from tailrace.wire.messages import (
     AlterReplicaLogDirsRequest,
     DeleteRecordsRequest,
@@ -121,7 +122,7 @@ async def test_no_turn_of_a_long_request_for_offsets_is_long(monkeypatch: pytest
         monkeypatch.setattr(pieces, "others_first", Turn)
         context = Context(ApiKey.LIST_OFFSETS, 7, 1, "client", None)  # type: ignore[arg-type]
         answering = list_offsets_handler.handle(latest(list(range(10_000, 15_000))), context, node.broker)
-        turns, ended = list[int](), list[bytes]()
+        turns, ended = list[int](), list[EncodeBuffer]()
 
         def turn() -> None:
             try:
@@ -131,7 +132,7 @@ async def test_no_turn_of_a_long_request_for_offsets_is_long(monkeypatch: pytest
 
         while not ended:
             turns.append(steps(turn))
-        answer = codec.decode_response(ApiKey.LIST_OFFSETS, 7, ended[0])
+        answer = codec.decode_response(ApiKey.LIST_OFFSETS, 7, ended[0].body)
         assert {row.error_code for row in answer.topics[0].partitions} == {ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
         assert max(turns) < sum(turns) / 7
 

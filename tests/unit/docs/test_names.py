@@ -40,6 +40,7 @@ OTHER_NAMES = {
     *(
         "leases.book",
         "topics.partitions",
+        "topics.configs",
         "broker.config",
         "broker.replicas",
         "gateway.service.type",

@@ -14,6 +14,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from tailrace.net.tls.encrypted_socket import EncryptedSocket
+from tailrace.net.transport.writing import in_few_buffers
 
 _HIGH_WATER_BYTES = 65_536
 _READS_A_TURN = 8
@@ -110,6 +111,7 @@ class EncryptedTransport(asyncio.Transport):
     # -- writing --------------------------------------------------------------------------------------------------
 
     def write(self, data: bytes | bytearray | memoryview) -> None:
+        """Keeps what does not leave at once, without a copy, as uvloop does: nobody may change it any more."""
         if self._closing or not len(data):
             return
         rest = memoryview(data)
@@ -124,8 +126,6 @@ class EncryptedTransport(asyncio.Transport):
             if not len(rest):
                 return
             self._loop.add_writer(self._fd, self._writable)
-        if not rest.readonly:
-            rest = memoryview(bytes(rest))  # its owner may change it
         self._unsent.append(rest)
         self._unsent_bytes += len(rest)
         if self._unsent_bytes > self._high_bytes and not self._writing_paused:
@@ -133,7 +133,8 @@ class EncryptedTransport(asyncio.Transport):
             self._protocol.pause_writing()
 
     def writelines(self, list_of_data: Iterable[bytes | bytearray | memoryview]) -> None:
-        self.write(b"".join(list_of_data))
+        for buffer in in_few_buffers(list(list_of_data)):
+            self.write(buffer)
 
     def _writable(self) -> None:
         unsent = self._unsent

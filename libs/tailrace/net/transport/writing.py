@@ -18,7 +18,7 @@ _KEEPS_EMPTY: Final = sys.version_info >= (3, 12)
 _JOINED_BYTES: Final = 64 * 1024  # a larger buffer is worth a call of its own, and takes long to copy
 
 
-def _joined(buffers: Sequence[Any]) -> Iterator[Any]:
+def in_few_buffers(buffers: Sequence[Any]) -> Iterator[Any]:
     """The same bytes in few buffers."""
     small: list[Any] = []
     for buffer in buffers:
@@ -36,7 +36,7 @@ def write_all(
 ) -> None:
     """Writes the buffers in their order; the protocol's pause_writing is called if too much is unsent then."""
     if never_pauses:
-        for buffer in _joined(buffers):
+        for buffer in in_few_buffers(buffers):
             transport.write(buffer)
     elif keeps_empty:
         transport.writelines([buffer for buffer in buffers if len(buffer)])

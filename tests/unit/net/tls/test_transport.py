@@ -27,6 +27,7 @@ from tailrace.net.transport.buffers import SocketBuffers
 from tailrace.runtime.clock import SystemClock
 from tailrace.wire import codec
 from tailrace.wire.apis import INTERNAL_APIS, ApiKey
+from tailrace.wire.encode_buffer import EncodeBuffer
 from tailrace.wire.messages import HeartbeatRequest, HeartbeatResponse
 
 LARGE_BYTES = 3_000_000
@@ -41,10 +42,12 @@ class Role:
         self.principals: list[str] = []
 
 
-async def heartbeat(request: HeartbeatRequest, context: Context, role: Role) -> HeartbeatResponse | bytes:
+async def heartbeat(request: HeartbeatRequest, context: Context, role: Role) -> HeartbeatResponse | EncodeBuffer:
     role.principals.append(context.connection.identity.principal)
     if request.group_id == "large":
-        return bytes(LARGE_BYTES)
+        large = EncodeBuffer()
+        large += bytes(LARGE_BYTES)
+        return large
     return HeartbeatResponse(error_code=0)
 
 
