@@ -41,6 +41,7 @@ OTHER_NAMES = {
         "leases.book",
         "topics.partitions",
         "topics.configs",
+        "entries.entity",
         "broker.config",
         "broker.replicas",
         "gateway.service.type",
