@@ -1,7 +1,8 @@
-"""A Docker engine and its images, without a registry: `python -m support.docker_engine up|down|names`.
+"""A Docker engine and its images, without a registry: `python -m support.docker_engine up|down|names [RUN]`.
 
 `up` installs what is missing (root on Debian), starts dockerd if no engine answers, makes a base image of Debian's
 packages, and builds on it: Tailrace, its old version, PostgreSQL and Redis. `down` stops the dockerd that `up` started.
+With RUN, a word of one test run, `down` leaves a dockerd alone that another run started.
 """
 
 from __future__ import annotations
@@ -110,12 +111,12 @@ def missing() -> str | None:
     return f"images are not built: {', '.join(wanting)}; ./test containers builds them" if wanting else None
 
 
-def up() -> None:
+def up(run: str = "") -> None:
     """Returns when the engine answers and the images are there. Raises Unavailable."""
     with _alone():
         _install()
         if not answers():
-            _start()
+            _start(run)
         if not _have(BASE):
             _make_base()
         for image, folder in ((POSTGRES, "postgres"), (REDIS, "redis")):
@@ -157,11 +158,14 @@ def _build_flags(image: str, recipe: Path, version: str, revision: str) -> list[
     return ["-q", "-t", image, "-f", str(recipe), *flags]
 
 
-def down() -> None:
-    """Stops the dockerd that `up` of this checkout started, if it still runs."""
+def down(run: str = "") -> None:
+    """Stops the dockerd that `up` of this checkout started, if it still runs; with `run`, only if that run's did."""
     pid_file = STATE / "dockerd.pid"
     with suppress(OSError, ValueError):
-        pid = int(pid_file.read_text())
+        number, _, started_by = pid_file.read_text().strip().partition(" ")
+        if run and started_by != run:
+            return
+        pid = int(number)
         if Path(f"/proc/{pid}/comm").read_text().strip() == "dockerd":
             os.kill(pid, signal.SIGTERM)
             until(lambda: not Path(f"/proc/{pid}/exe").exists(), "dockerd has ended", _START_S)
@@ -187,7 +191,7 @@ def _install() -> None:
         raise Unavailable(line)
 
 
-def _start() -> None:
+def _start(run: str) -> None:
     """dockerd without systemd; ports that a container publishes are the loopback's."""
     if host := os.environ.get("DOCKER_HOST"):
         raise Unavailable(f"no Docker engine answers at DOCKER_HOST={host}")
@@ -199,7 +203,7 @@ def _start() -> None:
         process = subprocess.Popen(
             ("dockerd", "--ip", "127.0.0.1"), stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
         )
-    (STATE / "dockerd.pid").write_text(f"{process.pid}\n")
+    (STATE / "dockerd.pid").write_text(f"{process.pid} {run}\n")
     try:
         until(lambda: answers() or process.poll() is not None, "dockerd answers", _START_S)
     except (TimeoutError, AssertionError) as late:
@@ -260,15 +264,16 @@ def _have(image: str) -> bool:
 def main(arguments: Sequence[str]) -> int:
     """For the layers, and for people."""
     try:
-        if list(arguments) == ["names"]:
-            print("".join(f"export {key}={value}\n" for key, value in environment().items()), end="")
-        elif list(arguments) == ["down"]:
-            down()
-        elif list(arguments) == ["up"]:
-            up()
-        else:
-            print(__doc__)
-            return 2
+        match list(arguments):
+            case ["names"]:
+                print("".join(f"export {key}={value}\n" for key, value in environment().items()), end="")
+            case ["down", *run]:
+                down(*run)
+            case ["up", *run]:
+                up(*run)
+            case _:
+                print(__doc__)
+                return 2
     except (Unavailable, OSError) as absent:
         print(absent)
         return 1

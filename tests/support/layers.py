@@ -252,9 +252,10 @@ class Engine:
     """A Docker engine with its images, made ready from the first layer on; stopped at the end if it was started."""
 
     def __init__(self, stack: ExitStack) -> None:
-        command = ("nice", *module("support.docker_engine", "up"))
+        run = str(os.getpid())  # a test runs this for itself, beside the run that it is part of
+        command = ("nice", *module("support.docker_engine", "up", run))
         # First, so that it runs last: an `up` that has not ended may start a dockerd yet.
-        stack.callback(subprocess.run, module("support.docker_engine", "down"), cwd=ROOT, check=False)
+        stack.callback(subprocess.run, module("support.docker_engine", "down", run), cwd=ROOT, check=False)
         self._process, self._output = stack.enter_context(running(command, environment(None)))
 
     def wait(self) -> str | None:

@@ -58,6 +58,23 @@ class _Wire(asyncio.BufferedProtocol):
         self.lost = asyncio.get_running_loop().create_future()
         self._why = "closed the connection"
 
+    @property
+    def ended(self) -> bool:
+        """Whether it is broken, or about to be: the transport knows of an end before connection_lost is called."""
+        return self.lost.done() or self.transport.is_closing()
+
+    def write(self, correlation_id: int, buffers: list[bytes | memoryview]) -> _Answered:
+        """Sends a request; the future of its answer. Raises Disconnected: uvloop's closed transports refuse a write."""
+        if self.ended:
+            raise Disconnected(f"{self._address} {self._why}")
+        future: _Answered = asyncio.get_running_loop().create_future()
+        self.core.asked(correlation_id, future)
+        if len(buffers) == 1:
+            self.transport.write(buffers[0])
+        else:
+            write_all(self.transport, buffers)
+        return future
+
     def connection_made(self, transport: Any) -> None:
         self.transport = transport
 
@@ -206,18 +223,12 @@ class Client:
     async def _ask_buffers(self, buffers: list[bytes | memoryview], timeout_ms: float) -> bytes | memoryview:
         async with asyncio.timeout(timeout_ms / 1000):
             wire = await self._connected()
-            future: _Answered = asyncio.get_running_loop().create_future()
-            wire.core.asked(_correlation_id(buffers), future)
-            if len(buffers) == 1:
-                wire.transport.write(buffers[0])
-            else:
-                write_all(wire.transport, buffers)
-            return await future
+            return await wire.write(_correlation_id(buffers), buffers)
 
     @property
     def connected(self) -> bool:
         """Whether there is a connection that nothing is known to have broken."""
-        return self._wire is not None and not self._wire.lost.done()
+        return self._wire is not None and not self._wire.ended
 
     def take_over(self, transport: Any) -> None:
         """Goes on with a connection that was opened from the other side; the peer knows for whom this client speaks."""
@@ -228,7 +239,7 @@ class Client:
 
     def finish(self) -> None:
         """Says that nothing more will be asked than what waits for its answer, if the peer still wants to give that."""
-        if self._wire is not None and self._wire.core.waiting and not self._wire.lost.done():
+        if self._wire is not None and self._wire.core.waiting and not self._wire.ended:
             self._wire.transport.write_eof()
 
     def abort(self) -> None:
@@ -247,10 +258,7 @@ class Client:
     def _send(self, wire: _Wire, message: ApiMessage, version: int) -> _Answered:
         self._correlation_id = (self._correlation_id + 1) & 0x7FFFFFFF
         frame = codec.encode_request(message, version, self._correlation_id, self._client_id)
-        future: _Answered = asyncio.get_running_loop().create_future()
-        wire.core.asked(self._correlation_id, future)
-        wire.transport.write(frame)
-        return future
+        return wire.write(self._correlation_id, [frame])
 
     async def _hear_served(self, wire: _Wire) -> _Served:
         """What the peer says that it serves; asked once for each connection."""
@@ -265,11 +273,11 @@ class Client:
 
     async def _connected(self) -> _Wire:
         wire = self._wire
-        if wire is not None and not wire.lost.done():
+        if wire is not None and not wire.ended:
             return wire
         async with self._connecting:
             wire = self._wire
-            if wire is not None and not wire.lost.done():
+            if wire is not None and not wire.ended:
                 return wire
             self._wire = wire = await self._open()
             if self._identity is not None:

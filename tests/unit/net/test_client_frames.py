@@ -13,6 +13,9 @@ from hypothesis import strategies as st
 from support.memory_streams import MemoryTransport, VirtualLoop
 from tailrace.net.address import Address
 from tailrace.net.client import Client, Disconnected
+from tailrace.wire import codec
+from tailrace.wire.apis import ApiKey
+from tailrace.wire.messages import ApiVersionsResponse, MetadataRequest
 
 
 def asked(
@@ -79,3 +82,34 @@ def test_all_who_wait_hear_what_was_wrong(sent: bytes, why: str) -> None:
         for task in tasks:
             with pytest.raises(Disconnected, match=why):
                 task.result()
+
+
+class ClosedIsClosed(MemoryTransport):
+    """As uvloop's: a write after the end is a bug of the one who writes."""
+
+    def set_protocol(self, protocol: asyncio.BaseProtocol) -> None:
+        self.protocol = protocol
+
+    def write(self, data: bytes | bytearray | memoryview) -> None:
+        if self.closed:
+            raise RuntimeError("unable to perform operation; the handler is closed")
+        super().write(data)
+
+
+def test_a_request_behind_an_answer_that_came_with_the_end_hears_of_the_end() -> None:
+    """What the peer serves and its end come together: a broker that registered at that moment ended."""
+    row = ApiVersionsResponse.ApiVersion(api_key=ApiKey.METADATA, min_version=0, max_version=12)
+
+    async def ask(transport: ClosedIsClosed) -> None:
+        client = Client(Address("peer", 1), "test")
+        client.take_over(transport)
+        asking = asyncio.get_running_loop().create_task(client.ask(MetadataRequest(topics=[]), timeout_ms=1e9))
+        await asyncio.sleep(0)
+        transport.feed(codec.encode_response(ApiVersionsResponse(error_code=0, api_keys=[row]), 0, 1))
+        transport.end()
+        with pytest.raises(Disconnected):
+            await asking
+        assert not client.connected
+
+    with closing(VirtualLoop()) as loop:
+        loop.run(ask(ClosedIsClosed(None)))
