@@ -126,7 +126,7 @@ class Connection(Answering):
         self.core.close()
         self._filled = 0
         self._shrink()
-        self._share.keep(0)
+        self._share.end()
         if self._going_on is not None:
             self._going_on.cancel()
         if self._task is not None:

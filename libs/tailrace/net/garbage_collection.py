@@ -14,7 +14,7 @@ import asyncio
 import gc
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from threading import Lock
+from threading import RLock
 from typing import Final
 
 from tailrace.processor_time import process_time_s
@@ -34,19 +34,26 @@ class Collections:
         self._held = 0
         self._since = 0.0
         self._usual = False
-        self._lock = Lock()
+        self._lock = RLock()  # a collection may end a request that was forgotten, whose end releases here
 
     def hold(self) -> None:
         """Until release is called as often."""
+        with self._lock:
+            self._held += 1
+            if self._held == 1:
+                self._usual, self._since = gc.isenabled(), self._used_seconds()
+                gc.disable()
+                return
+        self._collect_if_due()
+
+    def _collect_if_due(self) -> None:
+        """One collection where they were held for too long; others hold and release meanwhile."""
         now_seconds = self._used_seconds()
         with self._lock:
-            if not self._held:
-                self._usual, self._since = gc.isenabled(), now_seconds
-                gc.disable()
-            elif self._usual and now_seconds - self._since > MOST_SECONDS:
-                self._since = now_seconds
-                gc.collect()
-            self._held += 1
+            if not self._usual or now_seconds - self._since <= MOST_SECONDS:
+                return
+            self._since = now_seconds
+        gc.collect()
 
     def release(self) -> None:
         """Once for each hold."""
@@ -66,7 +73,8 @@ class Collections:
             nonlocal timer
             left = until - self._used_seconds()
             if left > 0:
-                timer = loop.call_later(max(left, _LEAST_SECONDS), look)
+                self._collect_if_due()
+                timer = loop.call_later(min(max(left, _LEAST_SECONDS), MOST_OF_ONE_SECONDS), look)
             else:
                 timer = None
                 self.release()

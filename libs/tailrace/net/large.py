@@ -114,12 +114,16 @@ class Large:
             self._threads = ThreadPoolExecutor(1, "codec")
         Switching.hold()
         COLLECTIONS.hold()
-        ended = self._threads.submit(work)
-        ended.add_done_callback(_release)  # by the thread: the loop may have been closed meanwhile
+        try:
+            ended = self._threads.submit(work)
+        except RuntimeError:  # no thread can be started: nobody would release
+            _release()
+            raise
+        ended.add_done_callback(lambda _: _release())  # by the thread: the loop may have been closed meanwhile
         return ended
 
 
-def _release(_: Future[Any]) -> None:
+def _release() -> None:
     COLLECTIONS.release()
     Switching.release()
 

@@ -11,6 +11,7 @@ kafka-python's encoders write into it as into a buffer of their own (buf, pos, e
 from __future__ import annotations
 
 import mmap
+from contextlib import suppress
 from struct import Struct
 from typing import Final, Self
 
@@ -35,7 +36,7 @@ class EncodeBuffer:
         if self.pos + needed <= len(self.buf):
             return
         size = max(2 * len(self.buf), self.pos + needed)
-        bigger = _memory(size if size < STEP_BYTES else max(size, _LARGE_BYTES))
+        bigger = bytearray(size) if size < STEP_BYTES else _with_addresses(size)
         with memoryview(self.buf) as old, memoryview(bigger) as new:
             for at in range(0, self.pos, STEP_BYTES):
                 end = min(at + STEP_BYTES, self.pos)
@@ -71,8 +72,20 @@ class EncodeBuffer:
 
 def received(size: int) -> memoryview:
     """Memory for a frame of so many bytes: of a large one it is filled as its bytes come."""
-    return memoryview(_memory(size))
+    return memoryview(bytearray(size) if size < STEP_BYTES else mapped(size))
 
 
-def _memory(size: int) -> bytearray | mmap.mmap:
-    return bytearray(size) if size < STEP_BYTES else mmap.mmap(-1, size)
+def mapped(size: int) -> mmap.mmap:
+    """Memory of the system's own: filled as it is used, given back at once. Raises OSError where there is none.
+
+    Of this process alone: what could be shared with another takes three times as long to give back.
+    """
+    return mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE)
+
+
+def _with_addresses(size: int) -> mmap.mmap:
+    """So much, and more addresses where there are some: a system may count them as memory (RLIMIT_AS)."""
+    if size < _LARGE_BYTES:
+        with suppress(OSError):
+            return mapped(_LARGE_BYTES)
+    return mapped(size)

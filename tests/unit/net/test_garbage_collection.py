@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 from contextlib import ExitStack, closing
+from threading import Thread
 
 import pytest
 
@@ -32,6 +33,40 @@ def test_one_takes_place_where_they_were_held_for_too_long(monkeypatch: pytest.M
     assert passes == ["of everything"] * 2
     for _ in range(5):
         collections.release()
+    assert gc.isenabled()
+
+
+def test_nobody_waits_for_one_who_only_holds_or_releases(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The thread that frees rows, and the end of a request that the collection itself finds: both release."""
+    released: list[bool] = []
+
+    def collect() -> None:
+        for release in (lambda: collections.release(), lambda: collections.hold()):
+            other = Thread(target=release, daemon=True)
+            other.start()
+            other.join(10)
+            released.append(not other.is_alive())
+
+    monkeypatch.setattr(gc, "collect", collect)
+    used = iter((0.0, MOST_SECONDS + 1, MOST_SECONDS + 2))
+    collections = Collections(lambda: next(used))
+    collections.hold()
+    collections.hold()
+    assert released == [True, True]
+    assert not gc.isenabled()
+    collections.release()
+    collections.release()
+    assert gc.isenabled()
+
+
+def test_one_takes_place_beside_a_very_large_request_that_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+    passes: list[str] = []
+    monkeypatch.setattr(gc, "collect", lambda: passes.append("of everything"))
+    with closing(VirtualLoop()) as loop, ExitStack() as request:
+        loop.run(begin(of_a_busy_process(loop), request, 100_000_000))
+        loop.settle(3.5 * MOST_SECONDS * 1000)
+        assert 2 <= len(passes) <= 3
+        assert not gc.isenabled()
     assert gc.isenabled()
 
 

@@ -18,7 +18,7 @@ from tailrace.net.address import Address
 from tailrace.net.client import Client, Disconnected
 from tailrace.net.context import Context
 from tailrace.net.dispatch import Handler, Service
-from tailrace.net.large import LARGE_BYTES, MANY_ROWS, has_many_rows
+from tailrace.net.large import LARGE_BYTES, MANY_ROWS, Large, has_many_rows
 from tailrace.net.pieces import others_first
 from tailrace.net.server import serve
 from tailrace.wire import codec
@@ -157,6 +157,17 @@ async def test_a_client_that_leaves_meanwhile_disturbs_nobody(tmp_path: Path, mo
         finally:
             halted.go_on.set()
         assert len((await large.ask(request(), timeout_ms=30_000, version=6)).topics[0].partitions) == ROWS
+
+
+def test_where_no_thread_can_be_started_nothing_is_held_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(_: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    interval, collects = sys.getswitchinterval(), gc.isenabled()
+    monkeypatch.setattr(threading.Thread, "start", refuse)
+    with pytest.raises(RuntimeError, match="new thread"):
+        Large().begin(lambda: None)
+    assert (sys.getswitchinterval(), gc.isenabled()) == (interval, collects)
 
 
 def rows(count: int) -> list[Any]:

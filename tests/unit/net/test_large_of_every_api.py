@@ -41,7 +41,7 @@ DIRECT = {
     "services/gateway/tailrace_gateway/rest/kafka/admin.py": "a question about one partition",
     "services/gateway/tailrace_gateway/answering.py": "the preamble and ApiVersions",
     "services/gateway/tailrace_gateway/relay/handover.py": "a question about one connection",
-    "services/gateway/tailrace_gateway/relay/node.py": "the preamble, and a Produce answer of at most 128 KiB",
+    "services/gateway/tailrace_gateway/relay/node.py": "the preamble, and a Produce answer of at most 32 KiB",
 }
 
 

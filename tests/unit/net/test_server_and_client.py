@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
 import random
 import struct
+import weakref
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -16,6 +18,7 @@ import pytest
 import structlog
 import structlog.testing
 
+from support.gateway import turns_until
 from tailrace.errors import ApiError, ErrorCode
 from tailrace.net.address import Address
 from tailrace.net.client import Client, Disconnected, UnservedError
@@ -98,6 +101,23 @@ async def raw(address: Address, data: bytes, answers: int = 0) -> list[bytes]:
         with contextlib.suppress(ConnectionResetError):
             await writer.wait_closed()
     return found
+
+
+async def test_a_connection_that_is_gone_is_freed_without_a_collection(tmp_path: Path) -> None:
+    """Collections may be held back for long, and connections come and go meanwhile."""
+    async with running(tmp_path) as (_, address, server):
+        gc.disable()
+        try:
+            reader, writer = await asyncio.open_unix_connection(address.host)
+            writer.write(heartbeat_frame("g", 1))
+            await reader.readexactly(4)
+            (gone,) = map(weakref.ref, server.connections)
+            writer.close()
+            await turns_until(lambda: not server.connections)
+            await asyncio.sleep(0)
+            assert gone() is None
+        finally:
+            gc.enable()
 
 
 @pytest.mark.parametrize("seed", range(5))

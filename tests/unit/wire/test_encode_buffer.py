@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import ctypes
+import errno
 import mmap
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,7 +13,7 @@ import pytest
 from support.samples import sample_request, sample_response
 from tailrace.wire import codec, encode_buffer
 from tailrace.wire.apis import INTERNAL_APIS, Api
-from tailrace.wire.encode_buffer import STEP_BYTES, EncodeBuffer, received
+from tailrace.wire.encode_buffer import STEP_BYTES, EncodeBuffer, mapped, received
 
 EVERY = [
     pytest.param(api, version, id=f"{api.key.name}-v{version}")
@@ -84,3 +87,32 @@ def test_memory_for_a_large_frame_is_not_filled_before_its_bytes_come() -> None:
     assert isinstance(received(STEP_BYTES).obj, mmap.mmap)
     assert isinstance(received(4).obj, bytearray)
     assert len(received(STEP_BYTES + 1)) == STEP_BYTES + 1
+
+
+def test_the_memory_is_of_this_process_alone() -> None:
+    memory = mapped(STEP_BYTES)
+    at = ctypes.addressof(ctypes.c_char.from_buffer(memory))
+    for line in Path("/proc/self/maps").read_text(encoding="utf-8").splitlines():
+        span, flags, *_ = line.split()
+        first, last = (int(part, 16) for part in span.split("-"))
+        if first <= at < last:
+            assert flags == "rw-p"
+            return
+    raise AssertionError("it is nowhere")
+
+
+def test_where_addresses_count_as_memory_a_buffer_takes_no_more_than_it_needs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """RLIMIT_AS, or vm.overcommit_memory=2."""
+
+    def limited(size: int) -> mmap.mmap:
+        if size > 8 * STEP_BYTES:
+            raise OSError(errno.ENOMEM, "Cannot allocate memory")
+        return mapped(size)
+
+    monkeypatch.setattr(encode_buffer, "mapped", limited)
+    out = EncodeBuffer()
+    for _ in range(3):
+        out += bytes(range(256)) * (STEP_BYTES // 256)
+    assert out.body == bytes(range(256)) * (3 * STEP_BYTES // 256)
+    with pytest.raises(OSError, match="Cannot allocate"):
+        out.ensure(8 * STEP_BYTES)

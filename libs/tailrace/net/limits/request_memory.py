@@ -44,6 +44,25 @@ class MemoryHolder(Protocol):
         """It must go."""
 
 
+class _Nobody:
+    """Whose connection is gone."""
+
+    def memory_granted(self) -> None:
+        return
+
+    def reclaim_memory(self) -> None:
+        return
+
+    def torn_bytes(self) -> int:
+        return -1
+
+    def give_way(self, why: str) -> None:
+        return
+
+
+_NOBODY: Final = _Nobody()
+
+
 class Share:
     """What one connection has of it."""
 
@@ -81,6 +100,11 @@ class Share:
     def keep(self, size_bytes: int) -> None:
         """Gives back all above that."""
         self._memory.give_back(self, max(0, size_bytes - OWN_BYTES))
+
+    def end(self) -> None:
+        """Gives all back; the connection is gone, and freed at once: in a cycle it would wait for a collection."""
+        self.keep(0)
+        self.holder = _NOBODY
 
     def begin(self) -> None:
         """From now on it is looked at how fast the request comes."""

@@ -8,6 +8,7 @@ from typing import Any
 
 from tailrace.net.limits.request_memory import OWN_BYTES, RequestMemory
 from tailrace.wire.connection import ServerConnection
+from tailrace.wire.encode_buffer import mapped
 
 _FIRST_BUFFER_BYTES = 4096
 _FULL_BUFFER_BYTES = 524_288
@@ -128,7 +129,7 @@ class Receiving(asyncio.BufferedProtocol):
 
     def _grow(self, capacity: int) -> None:
         """A new buffer rather than a resized one: views into the old one may still be read."""
-        bigger = bytearray(capacity) if capacity <= _MAPPED_BYTES else mmap.mmap(-1, capacity)
+        bigger = bytearray(capacity) if capacity <= _MAPPED_BYTES else mapped(capacity)
         view = memoryview(bigger)
         view[: self._filled] = self._view[: self._filled]
         self._buffer, self._view = bigger, view

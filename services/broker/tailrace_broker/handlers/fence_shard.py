@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 async def handle(request: FenceShardRequest, context: Context, broker: Broker) -> FenceShardResponse:
     """Answers the barrier's offset. NOT_COORDINATOR to an older epoch, UNKNOWN_LEADER_EPOCH to one nobody gave."""
     await _known(request, broker)
+    await _opened(request, broker)
     partition = _led(request, context, broker)
     if broker.refuse_shard_epoch(partition, request.shard_epoch) == ErrorCode.UNKNOWN_LEADER_EPOCH:
         await _news(partition, request.shard_epoch, broker)
@@ -66,6 +67,14 @@ async def _known(request: FenceShardRequest, broker: Broker) -> None:
     if topic_id is not None and broker.follower.image.topic_by_id(topic_id) is None:
         with suppress(TimeoutError):
             await broker.follower.wait_for(lambda image: image.topic_by_id(topic_id) is not None, _NEWS_TIMEOUT_MS)
+
+
+async def _opened(request: FenceShardRequest, broker: Broker) -> None:
+    """The logs of a new topic are opened one after the other: waits for the turn of this one, which is the next."""
+    topic_id = request.topic_id
+    partition = None if topic_id is None else broker.topics.to_be_opened(topic_id.bytes, request.partition)
+    if partition is not None:
+        await offset_wait.news(partition, broker.purgatory, _NEWS_TIMEOUT_MS)
 
 
 async def _news(partition: Partition, shard_epoch: int, broker: Broker) -> None:

@@ -3,8 +3,8 @@
 A start, or one metadata image, may give it thousands of them at once, each half a millisecond of work and more where
 the disk is busy or cold. Heartbeats, clients and the partitions that are led already must not wait for the last of
 them. Until its turn a partition is as one whose log is recovered: it neither leads nor follows
-(NOT_LEADER_OR_FOLLOWER), and who is asked for comes next. A partition without other replicas needs no log to be led:
-its first use opens it.
+(NOT_LEADER_OR_FOLLOWER), and who is asked for comes next; a shard's new owner, who asks as soon as its topic is there,
+waits for that turn. A partition without other replicas needs no log to be led: its first use opens it.
 """
 
 from __future__ import annotations
@@ -32,6 +32,9 @@ class Openings:
 
     def __len__(self) -> int:
         return len(self._waiting)
+
+    def __contains__(self, key: TopicPartition) -> bool:
+        return key in self._waiting
 
     def waits(self, topic: str, index: int) -> bool:
         """Whether the partition's log must not be opened yet, as others were in this turn; if not, open it."""

@@ -73,6 +73,15 @@ class Topics:
             return None, ErrorCode.NOT_LEADER_OR_FOLLOWER
         return None, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
+    def to_be_opened(self, topic_id: bytes, index: int) -> Partition | None:
+        """The partition if this broker leads it as soon as its log is opened, which comes next."""
+        row = self.by_id.get(topic_id)
+        partition = None if row is None else row.partitions.get(index)
+        if partition is None or self._openings is None or (partition.topic, index) not in self._openings:
+            return None
+        self._openings.hurry(partition.topic, index)
+        return partition
+
     def _hurry(self, partition: Partition) -> None:
         if self._recoveries is not None:
             self._recoveries.hurry(partition.topic, partition.index)

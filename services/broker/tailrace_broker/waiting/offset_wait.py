@@ -78,3 +78,14 @@ async def reached(queue: OffsetQueue, offset: int, purgatory: Purgatory, timeout
         queue.sweep()
     if wait.error_code:
         raise ApiError(ErrorCode(wait.error_code))
+
+
+async def news(partition: Any, purgatory: Purgatory, timeout_ms: float) -> None:
+    """Returns when a partition has news (another leader, say), or when the time is up."""
+    wait = OffsetWait()
+    purgatory.park(wait, (partition,), timeout_ms)
+    try:
+        await wait.future
+    finally:
+        wait.done = True
+        partition.waiters.discard(wait)

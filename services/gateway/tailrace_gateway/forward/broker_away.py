@@ -99,7 +99,7 @@ async def _refusal(gateway: Gateway, connection: ClientLink, frame: Frame, reque
 
     def work() -> bytes | memoryview:
         response = _refused(request, frame, gateway, connection.identity)
-        return codec.encode_response(response, frame.version, frame.correlation_id)
+        return codec.encode_large_response(response, frame.version, frame.correlation_id)
 
     return await gateway.large.over_rows(request, work)
 

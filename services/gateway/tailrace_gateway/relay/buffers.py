@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import mmap
 
+from tailrace.wire.encode_buffer import mapped
+
 BUFFER_BYTES = 262_144
 # A request that announces more gets pages of its own: the system fills them as bytes come, and has them back at once.
 _MAPPED_BYTES = 2 << 20
@@ -45,7 +47,7 @@ class Collected:
     __slots__ = ("_data", "filled")
 
     def __init__(self, size: int) -> None:
-        self._data: bytearray | mmap.mmap = mmap.mmap(-1, size) if size > _MAPPED_BYTES else bytearray()
+        self._data: bytearray | mmap.mmap = mapped(size) if size > _MAPPED_BYTES else bytearray()
         self.filled = 0
 
     def add(self, data: memoryview) -> None:

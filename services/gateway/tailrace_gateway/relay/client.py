@@ -393,7 +393,7 @@ class ClientLink(Link):
             return
         super().close()
         self.requests.drop()  # the connection itself may be in a cycle, and free much later
-        self.share.keep(0)
+        self.share.end()
         if self.lent is not None:
             if self.lent.fileno() >= 0:
                 with contextlib.suppress(OSError):

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import threading
+import weakref
 from collections.abc import AsyncIterator, Iterable
 from pathlib import Path
 from typing import Any
@@ -12,6 +14,7 @@ import pytest
 
 from support.broker import TOPIC_ID, Running, batch, running, topic
 from support.gateway import turns_until
+from tailrace.net.connection import Connection
 from tailrace.net.pieces import ROWS_AT_ONCE
 from tailrace.wire.hot.fetch import encode_fetch_answer
 from tailrace.wire.messages import FetchRequest
@@ -92,6 +95,27 @@ async def test_a_waiting_fetch_looks_at_the_partition_that_has_news_alone(broker
     await broker.produce(9, large)
     rows = {row.partition_index: bytes(row.records) for row in await waiting if row.records}
     assert sorted(rows) == [7, 8, 9]
+
+
+async def test_a_waiting_fetch_keeps_neither_its_bytes_nor_collections_from_all_others(
+    broker: Running, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A client without sessions waits with all its partitions, again and again."""
+    kept = list[weakref.ref[memoryview]]()
+    keep = Connection.keep
+
+    def noted(self: Connection, body: memoryview) -> memoryview:
+        found = keep(self, body)
+        kept.append(weakref.ref(found))
+        return found
+
+    monkeypatch.setattr(Connection, "keep", noted)
+    waiting = asyncio.ensure_future(fetch(broker, request(((n, 0) for n in range(MANY)), max_wait_ms=20_000)))
+    await turns_until(lambda: broker.broker.purgatory.count(DelayedFetch) > 0)
+    assert [one() for one in kept] == [None]
+    assert gc.isenabled()
+    await broker.produce(0, batch(b"early"))
+    assert [row.partition_index for row in await waiting if row.records] == [0]
 
 
 async def test_what_comes_while_the_others_are_still_looked_at_is_found(broker: Running) -> None:

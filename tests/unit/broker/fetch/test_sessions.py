@@ -137,3 +137,18 @@ def test_a_request_that_forgets_more_than_a_session_holds_ends_it() -> None:
         sessions.open(fetch(1, 2, forgotten=[(b"t", [0, 1, 7, 8, 9])]), 0, 0)
     assert refused.value.code is ErrorCode.FETCH_SESSION_ID_NOT_FOUND
     assert len(sessions) == 0 and sessions.partition_count == 0
+
+
+def test_a_client_that_grows_beyond_what_a_session_holds_goes_on_without_one() -> None:
+    """As Kafka's consumer does: after the refusal it names all that it wants, with each request, until that is less."""
+    sessions = FetchSessions(10, most_of_one=4)
+    sessions.open(fetch(0, 0, *map(want, range(3))), 0, 1)
+    with pytest.raises(ApiError):
+        sessions.open(fetch(1, 1, *map(want, range(3, 8))), 0, 0)
+    for _ in range(3):  # session 0 in an answer lets it begin with epoch 0 again
+        everything = fetch(0, 0, *map(want, range(8)))
+        assert sessions.open(everything, 0, 2) == (None, True)
+        assert [row.partition for _, row in wanted(everything, None)] == list(range(8))
+    session, full = sessions.open(fetch(0, 0, *map(want, range(4))), 0, 3)
+    assert session is not None and full
+    assert sessions.partition_count == 4

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -9,14 +10,15 @@ from uuid import UUID
 
 import pytest
 
-from support.broker import TOPIC_ID, Running, batch, image, running
+from support.broker import OFFSETS_ID, TOPIC_ID, Running, batch, image, running
+from support.gateway import turns_until
 from tailrace.errors import ErrorCode
 from tailrace.kafka.ids import TopicPartition
 from tailrace.log.directory.log_dir import LogDir
 from tailrace.log.filesystem.guard import Guard
 from tailrace.log.filesystem.memory import MemoryFilesystem
-from tailrace.metadata.image import MetadataImage, PartitionImage, TopicImage
-from tailrace.wire.messages import AlterReplicaLogDirsRequest
+from tailrace.metadata.image import MetadataImage, PartitionImage, ShardImage, TopicImage
+from tailrace.wire.messages import AlterReplicaLogDirsRequest, FenceShardRequest
 from tailrace_broker.partitions.opening import A_TURN_MS, AT_ONCE_MS, Openings
 from tailrace_broker.partitions.partition import Partition
 from tailrace_broker.partitions.topics import Changes
@@ -142,6 +144,24 @@ async def test_who_waits_neither_leads_nor_follows_and_who_is_asked_for_is_next(
         turns.take()
         assert (await node.produce(LAST, batch(b"a"))).base_offset == 0
         assert here.opened == [*range(AT_ONCE_MS + A_TURN_MS - 1), LAST]
+
+
+async def test_the_new_owner_of_a_shard_waits_for_the_turn_of_its_partition(tmp_path: Path, turns: Turns) -> None:
+    """It asks as soon as a new internal topic is there, and dropped the shard over NOT_LEADER_OR_FOLLOWER."""
+    name, row = "__consumer_offsets", PartitionImage((0, 1), (0,), 0, 0, 0)
+    internal = TopicImage(name, OFFSETS_ID, (row,) * SOME)
+    async with running(tmp_path, nothing(), log_dirs=[turns.open_dir()]) as node:
+        node.follower.move(shards={(name, LAST): ShardImage(name, LAST, 0, 5)})
+        give(node, replace(nothing(), topics={name: internal}, topic_names={OFFSETS_ID: name}))
+        fence = FenceShardRequest(topic_id=OFFSETS_ID, partition=LAST, shard_epoch=5, coordinator_id=0)
+        asked = asyncio.ensure_future(node.service.ask(fence, timeout_ms=5000))
+        partition = node.broker.topics.by_name[name.encode()].partitions[LAST]
+        await turns_until(lambda: bool(partition.waiters) or asked.done())
+        assert partition.leading is None
+        turns.take()
+        answer = await asked
+        assert (answer.error_code, answer.barrier_offset) == (0, 0)
+        assert not partition.waiters
 
 
 async def test_a_partition_without_other_replicas_waits_for_nobody(tmp_path: Path, turns: Turns) -> None:

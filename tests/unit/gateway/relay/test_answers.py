@@ -160,6 +160,17 @@ def test_a_throttled_produce_answer_carries_its_time_and_all_it_said(version: in
     assert drive.sent == codec.encode_response(response, version, 4) + answer(5)
 
 
+def test_a_throttled_produce_answer_of_very_many_rows_is_passed_on_as_it_came() -> None:
+    """The mute alone does: to decode and encode it takes longer than other clients can be kept waiting."""
+    topic = m.ProduceResponse.TopicProduceResponse
+    rows = [topic.PartitionProduceResponse(index=index, log_append_time_ms=-1) for index in range(1_500)]
+    data = codec.encode_response(m.ProduceResponse(responses=[topic(name="t", partition_responses=rows)]), 9, 4)
+    drive = Drive(answers(Throttled(9, 4, 500), PASS | 5))
+    drive.feed(GREETING + data + answer(5))
+    assert drive.sent == data + answer(5)
+    assert drive.owed == []
+
+
 def test_a_fetch_without_a_quota_is_not_touched() -> None:
     drive = Drive(answers(FETCH_FLEXIBLE | 9))
     drive.feed(GREETING + answer(9, 100))
