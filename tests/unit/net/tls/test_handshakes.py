@@ -255,3 +255,23 @@ def openssl_says(*arguments: Any) -> str:
         ["openssl", *map(str, arguments)], input="R\n", capture_output=True, text=True, check=False, timeout=20
     )
     return done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("group", ["ffdhe2048", "ffdhe8192"])
+async def test_a_client_cannot_choose_a_costly_group(settings: TlsSettings, authority: Authority, group: str) -> None:
+    """One key exchange with ffdhe8192 takes the server some 150 ms, which are the event loop's."""
+    async with running(settings) as world:
+        where = f"{world.address.host}:{world.address.port}"
+        arguments = ("s_client", "-connect", where, "-groups", group, "-CAfile", authority.certificate)
+        await asyncio.to_thread(openssl_says, *arguments)
+        assert world.names == [] and world.whys == ["the handshake failed: no suitable key share"]
+
+
+async def test_a_client_that_offers_another_group_first_is_asked_for_the_servers(
+    settings: TlsSettings, authority: Authority
+) -> None:
+    async with running(settings) as world:
+        where = f"{world.address.host}:{world.address.port}"
+        arguments = ("s_client", "-connect", where, "-groups", "X25519:P-256", "-CAfile", authority.certificate)
+        said = await asyncio.to_thread(openssl_says, *arguments)
+        assert world.names == [None] and "ECDH, prime256v1" in said
