@@ -17,7 +17,7 @@ from tailrace.net.tls.encrypted_socket import EncryptedSocket
 from tailrace.net.transport.writing import in_few_buffers
 
 _HIGH_WATER_BYTES = 65_536
-_READS_A_TURN = 8
+_READS_A_TURN = 4
 # What a client that has been told the end may take to take the answers before it.
 _LINGER_MS = 10_000.0
 
