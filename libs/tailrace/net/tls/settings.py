@@ -164,6 +164,7 @@ def load_trust(context: ssl.SSLContext, text: str) -> None:
         raise ConfigError("ssl.truststore has no certificate in PEM form.")
     try:
         context.load_verify_locations(cadata="".join(map(_plain, trusted)))
+        context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN  # as in Java, an authority need not be a root
     except (ssl.SSLError, ValueError) as wrong:
         raise ConfigError(f"OpenSSL does not take the certificates of ssl.truststore: {said(wrong)}.") from None
 

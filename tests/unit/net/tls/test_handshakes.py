@@ -6,6 +6,8 @@ import asyncio
 import subprocess
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -27,9 +29,11 @@ from tailrace.runtime.clock import SystemClock
 class World:
     """A listener that closes who is through, and remembers the name."""
 
-    def __init__(self, settings: TlsSettings, deadline_ms: float, **options: Any) -> None:
+    def __init__(
+        self, settings: TlsSettings, deadline_ms: float, clock: SystemClock | None = None, **options: Any
+    ) -> None:
         self.log = structlog.testing.CapturingLogger()
-        log, clock = structlog.wrap_logger(self.log, processors=[]), SystemClock()
+        log, clock = structlog.wrap_logger(self.log, processors=[]), clock or SystemClock()
         self.names: list[str | None] = []
         self.handshakes = Handshakes(
             ServerContexts(settings, clock, log), clock, log, deadline_ms=deadline_ms, **options
@@ -183,6 +187,40 @@ async def test_a_subject_that_no_rule_takes_is_refused(
         await ended(reader)
         writer.close()
         assert world.names == [] and world.whys == ["no rule fits CN=alice,OU=eng,O=Example"]
+
+
+async def test_a_certificate_that_has_expired_since_its_session_began_is_refused(
+    settings: TlsSettings, authority: Authority, alice: Pair
+) -> None:
+    """A session is resumed without OpenSSL's look at the time."""
+
+    class Later(SystemClock):
+        ahead_ms = 0
+
+        def wall_ms(self) -> int:
+            return super().wall_ms() + self.ahead_ms
+
+    tls = client_tls(authority.certificate, alice)
+    async with running(settings, clock=Later()) as world:
+        for ahead_ms in (0, 3 * 86_400_000):
+            world.handshakes.clock.ahead_ms = ahead_ms  # type: ignore[attr-defined]
+            reader, writer = await world.connect(ssl=tls)
+            await ended(reader)
+            writer.close()
+        assert world.names == ["CN=alice,OU=eng,O=Example"]
+        assert world.whys == ["the client's certificate has expired since its session began"]
+
+
+async def test_an_authority_that_is_no_root_is_trusted_as_in_java(
+    settings: TlsSettings, authority: Authority, tmp_path: Path
+) -> None:
+    between = authority.sign("between", "/CN=between", authority=True)
+    carol = Authority.of(between, tmp_path).sign("carol", "/CN=carol")
+    async with running(replace(settings, truststore_location=str(between.certificate))) as world:
+        reader, writer = await world.connect(ssl=client_tls(authority.certificate, carol))
+        assert await ended(reader) == b""
+        writer.close()
+        assert world.names == ["CN=carol"]
 
 
 async def test_handshakes_go_in_turns_of_two(settings: TlsSettings) -> None:
