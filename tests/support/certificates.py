@@ -53,7 +53,7 @@ class Authority:
     ) -> Pair:
         """subject: as openssl writes it, /O=Example/CN=alice. A negative `days` makes one that has expired."""
         key, request, certificate = (self.directory / f"{name}.{kind}" for kind in ("key", "csr", "crt"))
-        asked = ("-subj", subject, "-utf8", "-multivalue-rdn", "-addext", f"subjectAltName={names}")
+        asked: tuple[str, ...] = ("-subj", subject, "-utf8", "-multivalue-rdn", "-addext", f"subjectAltName={names}")
         asked += ("-addext", "basicConstraints=critical,CA:TRUE") if authority else ()
         openssl("req", *new_key(key, rsa=rsa), *asked, "-out", request)
         by = ("-CA", self.certificate, "-CAkey", self.key, "-CAcreateserial", "-copy_extensions", "copy")

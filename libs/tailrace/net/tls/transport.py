@@ -47,6 +47,7 @@ class EncryptedTransport(asyncio.Transport):
         self._writing_paused = False
         self._watches_writing = False
         self._reading = False
+        self._reads_soon = False
         self._wanted = True  # whether the protocol takes bytes
         self._ended = False
         self._closing = False
@@ -75,23 +76,34 @@ class EncryptedTransport(asyncio.Transport):
             self._reading = True
             self._loop.add_reader(self._fd, self._readable)
             if self._sock.more:
-                self._loop.call_soon(self._more)
+                self._read_soon()
 
     def _unwatch(self) -> None:
         if self._reading:
             self._reading = False
             self._loop.remove_reader(self._fd)
 
+    def _read_soon(self) -> None:
+        """Once at a turn of the event loop, however often it is asked for."""
+        if not self._reads_soon:
+            self._reads_soon = True
+            self._loop.call_soon(self._more)
+
     def _more(self) -> None:
+        self._reads_soon = False
         if self._reading and self._sock.more:
-            self._readable()
+            self._read_some()
 
     def _readable(self) -> None:
+        if not self._reads_soon:  # else this turn has its share
+            self._read_some()
+
+    def _read_some(self) -> None:
         for _ in range(_READS_A_TURN):
             if not self._read() or not self._reading or not self._sock.more:
                 break
         if self._reading and self._sock.more:
-            self._loop.call_soon(self._more)
+            self._read_soon()
 
     def _read(self) -> bool:
         """Whether something came."""

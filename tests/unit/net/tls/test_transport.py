@@ -292,3 +292,44 @@ async def test_who_takes_nothing_is_not_waited_for_at_the_end(monkeypatch: pytes
     transport.close()
     await turns_until(lambda: protocol.told[-1] == "lost None")
     assert len(sock.taken) == 100
+
+
+class Bringing(Taking):
+    """Has always more, in memory and in the kernel."""
+
+    more = True
+
+    def __init__(self) -> None:
+        super().__init__(0)
+        self._far.send(b"unread")
+        self.reads = 0
+
+    def recv_into(self, into: memoryview) -> int:
+        self.reads += 1
+        return 1
+
+
+class Reading(Told):
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        pass
+
+    def get_buffer(self, sizehint: int) -> memoryview:
+        return memoryview(bytearray(100))
+
+    def buffer_updated(self, nbytes: int) -> None:
+        pass
+
+
+async def test_one_turn_reads_a_bounded_part_of_what_is_in_memory() -> None:
+    sock, protocol = Bringing(), Reading()
+    transport = EncryptedTransport(sock, None, protocol)  # type: ignore[arg-type]
+    transport.start()
+    for _ in range(20):
+        before = sock.reads
+        transport.pause_reading()
+        transport.resume_reading()
+        await asyncio.sleep(0)
+        assert sock.reads - before <= 4
+    assert sock.reads
+    transport.abort()
+    await turns_until(lambda: protocol.told[-1:] == ["lost None"])
