@@ -30,16 +30,33 @@ class Authority:
     def __init__(self, directory: Path, name: str = "ca") -> None:
         self.directory = directory
         self.certificate = directory / f"{name}.crt"
-        self._key = directory / f"{name}.key"
+        self.key = directory / f"{name}.key"
         subject = ("-subj", f"/CN={name}", "-days", "2")
-        openssl("req", "-x509", *new_key(self._key), *subject, "-out", self.certificate)
+        openssl("req", "-x509", *new_key(self.key), *subject, "-out", self.certificate)
 
-    def sign(self, name: str, subject: str, *, days: int = 2, rsa: bool = False, names: str = "IP:127.0.0.1") -> Pair:
+    @classmethod
+    def of(cls, pair: Pair, directory: Path) -> Authority:
+        """One whose certificate another authority has signed; what it signs comes to the directory."""
+        made = cls.__new__(cls)
+        made.directory, made.certificate, made.key = directory, pair.certificate, pair.key
+        return made
+
+    def sign(
+        self,
+        name: str,
+        subject: str,
+        *,
+        days: int = 2,
+        rsa: bool = False,
+        names: str = "IP:127.0.0.1",
+        authority: bool = False,
+    ) -> Pair:
         """subject: as openssl writes it, /O=Example/CN=alice. A negative `days` makes one that has expired."""
         key, request, certificate = (self.directory / f"{name}.{kind}" for kind in ("key", "csr", "crt"))
-        asked = ("-subj", subject, "-utf8", "-multivalue-rdn", "-addext", f"subjectAltName={names}")
+        asked: tuple[str, ...] = ("-subj", subject, "-utf8", "-multivalue-rdn", "-addext", f"subjectAltName={names}")
+        asked += ("-addext", "basicConstraints=critical,CA:TRUE") if authority else ()
         openssl("req", *new_key(key, rsa=rsa), *asked, "-out", request)
-        by = ("-CA", self.certificate, "-CAkey", self._key, "-CAcreateserial", "-copy_extensions", "copy")
+        by = ("-CA", self.certificate, "-CAkey", self.key, "-CAcreateserial", "-copy_extensions", "copy")
         when = ("-days", str(days))
         openssl("x509", "-req", "-in", request, *by, *when, "-out", certificate)
         both = self.directory / f"{name}.pem"

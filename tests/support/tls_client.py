@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import _ssl
+import ctypes
 import socket
 import ssl
 from pathlib import Path
@@ -11,6 +13,7 @@ from typing import Self
 from support.certificates import Pair
 
 _TIMEOUT_S = 20
+_UPDATE_REQUESTED = 1
 
 
 def client_tls(authority: Path, client: Pair | None = None) -> ssl.SSLContext:
@@ -87,6 +90,17 @@ class TlsClient:
         while part := self.read():
             parts.append(part)
         return b"".join(parts)
+
+    def change_keys(self, times: int) -> None:
+        """Asks as often for other keys (TLS 1.3), which Python does not offer; takes no answer."""
+        openssl = ctypes.CDLL(getattr(_ssl, "__file__", None))
+        inner = vars(self.tls)["_sslobj"]
+        # Behind what every object has and a reference to the socket: SSL *ssl.
+        own = ctypes.c_void_p.from_address(id(inner) + object.__basicsize__ + ctypes.sizeof(ctypes.c_void_p))
+        for _ in range(times):
+            assert openssl.SSL_key_update(own, _UPDATE_REQUESTED) == 1
+            openssl.SSL_do_handshake(own)
+        self.flush()
 
     def say_end(self) -> None:
         """The end of TLS; the socket stays open."""

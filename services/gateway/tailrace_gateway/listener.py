@@ -22,7 +22,7 @@ from tailrace.net.tls.encrypted_socket import EncryptedSocket
 from tailrace.net.tls.handshakes import Handshakes
 from tailrace_gateway.answering import AnsweringGateway
 from tailrace_gateway.relay.client import ClientLink
-from tailrace_gateway.relay.link import StreamSocket
+from tailrace_gateway.relay.encrypted_client import EncryptedClientLink
 from tailrace_gateway.relay.routes import PREAMBLE_ONLY
 
 _BACKLOG = 1024
@@ -195,19 +195,17 @@ class GatewayListener:
             node_id=node_id,
         )
         if self.handshakes is None:
-            self._serve(sock, identity)
+            self._serve(ClientLink(sock, self.gateway, identity))
         else:
             self.handshakes.begin(sock, f"{peer[0]}:{peer[1]}", partial(self._encrypts, identity))
 
     def _encrypts(self, identity: Identity, sock: EncryptedSocket, name: str | None) -> None:
         """A client is through its handshake."""
-        self._serve(sock, identity._replace(principal=principal_of(name))).look()
+        self._serve(EncryptedClientLink(sock, self.gateway, identity._replace(principal=principal_of(name))))
 
-    def _serve(self, sock: StreamSocket, identity: Identity) -> ClientLink:
-        connection = ClientLink(sock, self.gateway, identity)
+    def _serve(self, connection: ClientLink) -> None:
         self.gateway.connections.add(connection)
         connection.start()
-        return connection
 
     def _close(self, sockets: Sequence[socket.socket]) -> None:
         for sock in sockets:

@@ -17,7 +17,7 @@ from typing import Any
 from tailrace.clock import Cancellable, Clock
 from tailrace.config import Config
 from tailrace.net.limits.seldom import SeldomWarning
-from tailrace.net.tls.distinguished_name import subject_of
+from tailrace.net.tls.distinguished_name import not_after_ms, subject_of
 from tailrace.net.tls.encrypted_socket import EncryptedSocket
 from tailrace.net.tls.principal_rules import PrincipalRules
 from tailrace.net.tls.reasons import said
@@ -99,6 +99,15 @@ class Handshakes:
             self._turn_soon()
         for _ in range(steps):
             self._ready.popleft().step()
+
+    def name_of_valid(self, certificate: bytes) -> str:
+        """The user's name by a verified certificate; ValueError refuses the client.
+
+        OpenSSL looks at the time in a whole handshake alone: one that resumes a session goes without, for two hours.
+        """
+        if not_after_ms(certificate) <= self.clock.wall_ms():
+            raise ValueError("the client's certificate has expired since its session began")
+        return self.name_of(subject_of(certificate))
 
     def over(self, handshake: Handshake, refused: str = "") -> None:
         """It has ended; a refusal has a reason, and one line of the log, but not each of a storm of them."""
@@ -204,7 +213,7 @@ class Handshake:
             return
         try:
             certificate = self._sock.peer_certificate()
-            name = None if certificate is None else self._owner.name_of(subject_of(certificate))
+            name = None if certificate is None else self._owner.name_of_valid(certificate)
         except ValueError as wrong:
             self.refuse(str(wrong))
             return

@@ -61,14 +61,22 @@ def _rule(pattern: str, replacement: str, case: str) -> Rule:
     change = _CASES[case]
 
     def apply(subject: str) -> str | None:
-        found = compiled.fullmatch(subject)
-        return None if found is None else change(_filled(replacement, found))
+        return change(_replaced(subject, compiled, replacement)) if compiled.fullmatch(subject) else None
 
     return apply
 
 
+def _replaced(subject: str, pattern: re.Pattern[str], replacement: str) -> str:
+    """As Java's replaceAll, which Kafka calls once the whole has matched: a part that matches by itself may be less."""
+    parts, at = [], 0
+    for found in pattern.finditer(subject):
+        parts += [subject[at : found.start()], _filled(replacement, found)]
+        at = found.end()
+    return "".join(parts) + subject[at:]
+
+
 def _filled(replacement: str, found: re.Match[str]) -> str:
-    """As Java's replaceAll: $1 is a group, a backslash makes the next character plain; no such group stays as it is."""
+    """$1 is a group, a backslash makes the next character plain; no such group stays as it is."""
     parts = []
     for part in _PART.finditer(replacement):
         group, escaped, plain = part.groups()

@@ -21,6 +21,7 @@ from tailrace.net.tls.reasons import said
 
 _VERSIONS: Final = {"TLSv1.2": ssl.TLSVersion.TLSv1_2, "TLSv1.3": ssl.TLSVersion.TLSv1_3}
 _ASKED: Final = {"none": ssl.CERT_NONE, "requested": ssl.CERT_OPTIONAL, "required": ssl.CERT_REQUIRED}
+_GROUP: Final = "prime256v1"  # of the key exchange
 _MOST_PEM_BYTES = 1 << 20
 
 
@@ -73,6 +74,9 @@ def server_context(settings: TlsSettings, now_ms: int) -> ssl.SSLContext:
     """Reads the files. Raises ConfigError; now_ms is wall time, for a certificate that has expired."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.options |= ssl.OP_NO_RENEGOTIATION | ssl.OP_NO_COMPRESSION | ssl.OP_CIPHER_SERVER_PREFERENCE
+    # The group that every client has (RFC 8446, section 9.1), and no other: Python can name one only, and among the
+    # defaults are ffdhe4096 to ffdhe8192, which a client chooses alone and which hold the event loop for 20 to 150 ms.
+    context.set_ecdh_curve(_GROUP)
     limit_protocols(context, settings)
     text = keystore(settings)
     if text is None:
@@ -160,6 +164,7 @@ def load_trust(context: ssl.SSLContext, text: str) -> None:
         raise ConfigError("ssl.truststore has no certificate in PEM form.")
     try:
         context.load_verify_locations(cadata="".join(map(_plain, trusted)))
+        context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN  # as in Java, an authority need not be a root
     except (ssl.SSLError, ValueError) as wrong:
         raise ConfigError(f"OpenSSL does not take the certificates of ssl.truststore: {said(wrong)}.") from None
 

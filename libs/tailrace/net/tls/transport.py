@@ -17,8 +17,10 @@ from tailrace.net.tls.encrypted_socket import EncryptedSocket
 from tailrace.net.transport.writing import in_few_buffers
 
 _HIGH_WATER_BYTES = 65_536
-_READS_A_TURN = 8
-# What a client that has been told the end may take to take the answers before it.
+_READS_A_TURN = 4
+# Encrypted at a turn for one client that takes everything at once: a megabyte takes a millisecond, or two.
+_TURN_BYTES = 1_048_576
+# For so long a client may take nothing of the answers before the end.
 _LINGER_MS = 10_000.0
 
 
@@ -43,7 +45,9 @@ class EncryptedTransport(asyncio.Transport):
         self._high_bytes = _HIGH_WATER_BYTES
         self._low_bytes = _HIGH_WATER_BYTES // 4
         self._writing_paused = False
+        self._watches_writing = False
         self._reading = False
+        self._reads_soon = False
         self._wanted = True  # whether the protocol takes bytes
         self._ended = False
         self._closing = False
@@ -72,23 +76,34 @@ class EncryptedTransport(asyncio.Transport):
             self._reading = True
             self._loop.add_reader(self._fd, self._readable)
             if self._sock.more:
-                self._loop.call_soon(self._more)
+                self._read_soon()
 
     def _unwatch(self) -> None:
         if self._reading:
             self._reading = False
             self._loop.remove_reader(self._fd)
 
+    def _read_soon(self) -> None:
+        """Once at a turn of the event loop, however often it is asked for."""
+        if not self._reads_soon:
+            self._reads_soon = True
+            self._loop.call_soon(self._more)
+
     def _more(self) -> None:
+        self._reads_soon = False
         if self._reading and self._sock.more:
-            self._readable()
+            self._read_some()
 
     def _readable(self) -> None:
+        if not self._reads_soon:  # else this turn has its share
+            self._read_some()
+
+    def _read_some(self) -> None:
         for _ in range(_READS_A_TURN):
             if not self._read() or not self._reading or not self._sock.more:
                 break
         if self._reading and self._sock.more:
-            self._loop.call_soon(self._more)
+            self._read_soon()
 
     def _read(self) -> bool:
         """Whether something came."""
@@ -114,35 +129,34 @@ class EncryptedTransport(asyncio.Transport):
         """Keeps what does not leave at once, without a copy, as uvloop does: nobody may change it any more."""
         if self._closing or not len(data):
             return
-        rest = memoryview(data)
-        if not self._unsent:
-            try:
-                rest = rest[self._sock.send(rest) :]
-            except (BlockingIOError, InterruptedError):
-                pass
-            except OSError as error:
-                self._fail(error)
-                return
-            if not len(rest):
-                return
-            self._loop.add_writer(self._fd, self._writable)
-        self._unsent.append(rest)
-        self._unsent_bytes += len(rest)
-        if self._unsent_bytes > self._high_bytes and not self._writing_paused:
-            self._writing_paused = True
-            self._protocol.pause_writing()
+        self._keep(data)
+        if not self._watches_writing:
+            self._push()
+        self._pause_if_full()
 
     def writelines(self, list_of_data: Iterable[bytes | bytearray | memoryview]) -> None:
+        if self._closing:
+            return
         for buffer in in_few_buffers(list(list_of_data)):
-            self.write(buffer)
+            if len(buffer):
+                self._keep(buffer)
+        if not self._watches_writing:
+            self._push()
+        self._pause_if_full()
 
-    def _writable(self) -> None:
-        unsent = self._unsent
+    def _keep(self, data: bytes | bytearray | memoryview) -> None:
+        self._unsent.append(memoryview(data))
+        self._unsent_bytes += len(data)
+
+    def _push(self) -> None:
+        """Sends what the socket takes, and a bounded part of much: the rest in other turns of the event loop."""
+        unsent, left = self._unsent, _TURN_BYTES
         try:
-            while unsent:
+            while unsent and left > 0:
                 sent = self._sock.send(unsent[0])
                 self._unsent_bytes -= sent
-                if sent < len(unsent[0]):  # the rest in another turn of the event loop
+                left -= sent
+                if sent < len(unsent[0]):
                     unsent[0] = unsent[0][sent:]
                     break
                 unsent.popleft()
@@ -151,12 +165,29 @@ class EncryptedTransport(asyncio.Transport):
         except OSError as error:
             self._fail(error)
             return
-        if not unsent:
-            self._loop.remove_writer(self._fd)
+        self._watch_writing(bool(unsent))
+
+    def _watch_writing(self, wanted: bool) -> None:
+        if wanted != self._watches_writing:
+            self._watches_writing = wanted
+            if wanted:
+                self._loop.add_writer(self._fd, self._writable)
+            else:
+                self._loop.remove_writer(self._fd)
+
+    def _pause_if_full(self) -> None:
+        if self._unsent_bytes > self._high_bytes and not self._writing_paused:
+            self._writing_paused = True
+            self._protocol.pause_writing()
+
+    def _writable(self) -> None:
+        self._push()
+        if self._lost:
+            return
         if self._writing_paused and self._unsent_bytes <= self._low_bytes:
             self._writing_paused = False
             self._protocol.resume_writing()
-        if self._closing and not unsent:
+        if self._closing and not self._unsent:
             self._end(None)
 
     def get_write_buffer_size(self) -> int:
@@ -194,9 +225,21 @@ class EncryptedTransport(asyncio.Transport):
         self._closing = True
         self._unwatch()
         if self._unsent:
-            self._loop.call_later(_LINGER_MS / 1000, self.abort)
+            self._linger(self._unsent_bytes)
         else:
             self._end(None)
+
+    def _linger(self, unsent_bytes: int) -> None:
+        """Looks again while the client takes something of what is left."""
+        self._loop.call_later(_LINGER_MS / 1000, self._lingered, unsent_bytes)
+
+    def _lingered(self, unsent_bytes: int) -> None:
+        if self._lost:
+            return
+        if self._unsent_bytes == unsent_bytes:
+            self.abort()
+        else:
+            self._linger(self._unsent_bytes)
 
     def abort(self) -> None:
         """What has not left does not leave."""
@@ -205,10 +248,9 @@ class EncryptedTransport(asyncio.Transport):
     def _fail(self, error: OSError | None) -> None:
         self._closing = True
         self._unwatch()
-        if self._unsent:
-            self._loop.remove_writer(self._fd)
-            self._unsent.clear()
-            self._unsent_bytes = 0
+        self._watch_writing(False)
+        self._unsent.clear()
+        self._unsent_bytes = 0
         self._end(error)
 
     def _end(self, error: OSError | None) -> None:

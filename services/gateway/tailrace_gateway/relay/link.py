@@ -81,11 +81,6 @@ class Link:
             self._reading = True
             self.loop.add_reader(self._fd, self._readable)
 
-    def look(self) -> None:
-        """Reads what may have come already, though the socket says nothing of it: behind a handshake, in memory."""
-        if self._reading:
-            self._readable()
-
     def _readable(self) -> None:
         """One read behind what is kept."""
         buffer = self.pool.take()

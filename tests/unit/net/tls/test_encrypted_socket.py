@@ -58,13 +58,12 @@ class Ends:
             try:
                 came = self.server.recv_into(buffer)
             except BlockingIOError:
-                self.wait(read=True)
+                if not self.server.more:
+                    self.wait(read=True)
                 continue
             if not came:
                 break
             data += buffer[:came]
-            # A relay's link asks again only when the socket says so: nothing may be left in memory.
-            assert room < 2 * RECORD_BYTES or not self.server.more
         return bytes(data)
 
 
@@ -107,6 +106,46 @@ def test_a_client_that_answers_between_two_tries_of_a_write_changes_nothing(ends
     ends.sent(bytes(rest))
     ends.server.shutdown(socket.SHUT_RDWR)
     assert reading.result(WAIT_S) == DATA
+
+
+@pytest.mark.parametrize("room", [10, 1 << 18])
+def test_one_call_decrypts_a_bounded_number_of_records(ends: Ends, room: int) -> None:
+    """Each has its price, however little it brings; the end behind them is told last."""
+    for at in range(300):
+        ends.client.tls.write(DATA[at : at + 1])
+    ends.client.say_end()
+    ends.wait(read=True)
+    first = ends.received(1, room)
+    assert len(first) <= 32 and ends.server.more
+    assert first + ends.received(1000, room) == DATA[:300]
+
+
+def changing(authority: Authority, server: Pair, times: int) -> Ends:
+    """Ends whose client changes its keys, and takes nothing that it is told of it."""
+    ends = Ends(authority, server, "TLSv1.3")
+    ends.thread.submit(ends.client.change_keys, times)
+    return ends
+
+
+def test_keys_may_change_between_records(authority: Authority, server: Pair) -> None:
+    ends = changing(authority, server, 100)
+    writing = ends.thread.submit(ends.client.send, DATA)
+    assert ends.received(len(DATA), 1 << 18) == DATA
+    writing.result(WAIT_S)
+    ends.sent(b"answer")
+    assert ends.client.read() == b"answer"
+    ends.server.close()
+    ends.client.socket.close()
+
+
+def test_a_client_that_changes_keys_and_takes_no_answer_does_not_fill_the_memory(
+    authority: Authority, server: Pair
+) -> None:
+    ends = changing(authority, server, 8000)
+    with pytest.raises(ConnectionAbortedError, match="takes no answers"):
+        ends.received(1, 1 << 18)
+    ends.server.close()
+    ends.client.socket.close()
 
 
 def test_the_end_of_tls_and_that_of_the_socket_are_the_end(ends: Ends) -> None:

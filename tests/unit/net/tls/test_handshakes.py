@@ -6,6 +6,8 @@ import asyncio
 import subprocess
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -27,9 +29,11 @@ from tailrace.runtime.clock import SystemClock
 class World:
     """A listener that closes who is through, and remembers the name."""
 
-    def __init__(self, settings: TlsSettings, deadline_ms: float, **options: Any) -> None:
+    def __init__(
+        self, settings: TlsSettings, deadline_ms: float, clock: SystemClock | None = None, **options: Any
+    ) -> None:
         self.log = structlog.testing.CapturingLogger()
-        log, clock = structlog.wrap_logger(self.log, processors=[]), SystemClock()
+        log, clock = structlog.wrap_logger(self.log, processors=[]), clock or SystemClock()
         self.names: list[str | None] = []
         self.handshakes = Handshakes(
             ServerContexts(settings, clock, log), clock, log, deadline_ms=deadline_ms, **options
@@ -185,6 +189,40 @@ async def test_a_subject_that_no_rule_takes_is_refused(
         assert world.names == [] and world.whys == ["no rule fits CN=alice,OU=eng,O=Example"]
 
 
+async def test_a_certificate_that_has_expired_since_its_session_began_is_refused(
+    settings: TlsSettings, authority: Authority, alice: Pair
+) -> None:
+    """A session is resumed without OpenSSL's look at the time."""
+
+    class Later(SystemClock):
+        ahead_ms = 0
+
+        def wall_ms(self) -> int:
+            return super().wall_ms() + self.ahead_ms
+
+    tls = client_tls(authority.certificate, alice)
+    async with running(settings, clock=Later()) as world:
+        for ahead_ms in (0, 3 * 86_400_000):
+            world.handshakes.clock.ahead_ms = ahead_ms  # type: ignore[attr-defined]
+            reader, writer = await world.connect(ssl=tls)
+            await ended(reader)
+            writer.close()
+        assert world.names == ["CN=alice,OU=eng,O=Example"]
+        assert world.whys == ["the client's certificate has expired since its session began"]
+
+
+async def test_an_authority_that_is_no_root_is_trusted_as_in_java(
+    settings: TlsSettings, authority: Authority, tmp_path: Path
+) -> None:
+    between = authority.sign("between", "/CN=between", authority=True)
+    carol = Authority.of(between, tmp_path).sign("carol", "/CN=carol")
+    async with running(replace(settings, truststore_location=str(between.certificate))) as world:
+        reader, writer = await world.connect(ssl=client_tls(authority.certificate, carol))
+        assert await ended(reader) == b""
+        writer.close()
+        assert world.names == ["CN=carol"]
+
+
 async def test_handshakes_go_in_turns_of_two(settings: TlsSettings) -> None:
     """Between two turns all else that is ready has its own."""
     steps: list[int] = []
@@ -255,3 +293,23 @@ def openssl_says(*arguments: Any) -> str:
         ["openssl", *map(str, arguments)], input="R\n", capture_output=True, text=True, check=False, timeout=20
     )
     return done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("group", ["ffdhe2048", "ffdhe8192"])
+async def test_a_client_cannot_choose_a_costly_group(settings: TlsSettings, authority: Authority, group: str) -> None:
+    """One key exchange with ffdhe8192 takes the server some 150 ms, which are the event loop's."""
+    async with running(settings) as world:
+        where = f"{world.address.host}:{world.address.port}"
+        arguments = ("s_client", "-connect", where, "-groups", group, "-CAfile", authority.certificate)
+        await asyncio.to_thread(openssl_says, *arguments)
+        assert world.names == [] and world.whys == ["the handshake failed: no suitable key share"]
+
+
+async def test_a_client_that_offers_another_group_first_is_asked_for_the_servers(
+    settings: TlsSettings, authority: Authority
+) -> None:
+    async with running(settings) as world:
+        where = f"{world.address.host}:{world.address.port}"
+        arguments = ("s_client", "-connect", where, "-groups", "X25519:P-256", "-CAfile", authority.certificate)
+        said = await asyncio.to_thread(openssl_says, *arguments)
+        assert world.names == [None] and "ECDH, prime256v1" in said

@@ -41,3 +41,17 @@ def test_replacements_are_javas() -> None:
 def test_what_is_no_rule_is_refused(rules: str) -> None:
     with pytest.raises(ConfigError, match=r"ssl\.principal\.mapping\.rules"):
         PrincipalRules(rules)
+
+
+@pytest.mark.parametrize(
+    ("rule", "name"),
+    [
+        ("RULE:CN=(.*?),OU=(.*?)/$2@$1/", "@bobeng,O=x"),
+        ("RULE:^.*$/all/", "all"),
+        ("RULE:.*/all/", "allall"),
+        (r"RULE:CN=(\w+),.*/$1/", "bob"),
+    ],
+)
+def test_a_name_is_that_of_javas_replace_all(rule: str, name: str) -> None:
+    """Kafka asks whether the whole subject matches, then calls replaceAll: names of Java 17."""
+    assert PrincipalRules(rule).name("CN=bob,OU=eng,O=x") == name

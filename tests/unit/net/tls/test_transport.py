@@ -7,6 +7,7 @@ import socket
 import struct
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -20,9 +21,11 @@ from tailrace.net.context import Context
 from tailrace.net.dispatch import Service
 from tailrace.net.limits.deadlines import ConnectionDeadlines
 from tailrace.net.server import Encryption, Server, serve
+from tailrace.net.tls import transport as transport_module
 from tailrace.net.tls.handshakes import Handshakes
 from tailrace.net.tls.reload import ServerContexts
 from tailrace.net.tls.settings import TlsSettings
+from tailrace.net.tls.transport import EncryptedTransport
 from tailrace.net.transport.buffers import SocketBuffers
 from tailrace.runtime.clock import SystemClock
 from tailrace.wire import codec
@@ -212,3 +215,121 @@ async def test_a_client_that_breaks_off_is_forgotten(settings: TlsSettings, auth
         client.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         client.socket.close()
         await turns_until(lambda: not world.server.connections)
+
+
+class Taking:
+    """As an encrypted socket whose kernel takes so much of each call, whenever it is asked."""
+
+    context, more = None, False
+
+    def __init__(self, most_bytes: int) -> None:
+        self.plain, self._far = socket.socketpair()
+        self.most_bytes = most_bytes
+        self.taken = bytearray()
+
+    def fileno(self) -> int:
+        return self.plain.fileno()
+
+    def send(self, data: memoryview) -> int:
+        self.taken += data[: self.most_bytes]
+        return min(len(data), self.most_bytes)
+
+    def shutdown(self, how: int) -> None:
+        self.plain.shutdown(how)
+
+    def close(self) -> None:
+        self.plain.close()
+        self._far.close()
+
+
+class Told(asyncio.BufferedProtocol):
+    def __init__(self) -> None:
+        self.told: list[str] = []
+
+    def pause_writing(self) -> None:
+        self.told.append("pause")
+
+    def resume_writing(self) -> None:
+        self.told.append("resume")
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self.told.append(f"lost {exc}")
+
+
+async def test_one_turn_sends_a_bounded_part_of_many_buffers() -> None:
+    """A fast reader of an answer of many partitions must not keep the event loop for all of it."""
+    sock, protocol = Taking(1 << 20), Told()
+    transport = EncryptedTransport(sock, None, protocol)  # type: ignore[arg-type]
+    pieces = [bytes([number]) * 400_000 for number in range(20)]
+    transport.writelines(pieces)
+    seen = [len(sock.taken)]
+    assert transport.get_write_buffer_size() == 8_000_000 - seen[0] and protocol.told == ["pause"]
+    while transport.get_write_buffer_size():
+        await asyncio.sleep(0)
+        seen.append(len(sock.taken))
+    assert max(after - before for before, after in pairwise([0, *seen])) <= 1_200_000
+    assert sock.taken == b"".join(pieces) and protocol.told == ["pause", "resume"]
+    transport.abort()
+    await turns_until(lambda: protocol.told[-1] == "lost None")
+
+
+async def test_who_takes_something_gets_all_of_what_was_written_before_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(transport_module, "_LINGER_MS", 1.0)
+    sock, protocol = Taking(100), Told()
+    transport = EncryptedTransport(sock, None, protocol)  # type: ignore[arg-type]
+    transport.write(bytes(500_000))
+    transport.close()
+    await turns_until(lambda: protocol.told[-1] == "lost None")
+    assert len(sock.taken) == 500_000
+
+
+async def test_who_takes_nothing_is_not_waited_for_at_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(transport_module, "_LINGER_MS", 1.0)
+    sock, protocol = Taking(100), Told()
+    transport = EncryptedTransport(sock, None, protocol)  # type: ignore[arg-type]
+    transport.write(bytes(500_000))
+    sock.most_bytes = 0
+    transport.close()
+    await turns_until(lambda: protocol.told[-1] == "lost None")
+    assert len(sock.taken) == 100
+
+
+class Bringing(Taking):
+    """Has always more, in memory and in the kernel."""
+
+    more = True
+
+    def __init__(self) -> None:
+        super().__init__(0)
+        self._far.send(b"unread")
+        self.reads = 0
+
+    def recv_into(self, into: memoryview) -> int:
+        self.reads += 1
+        return 1
+
+
+class Reading(Told):
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        pass
+
+    def get_buffer(self, sizehint: int) -> memoryview:
+        return memoryview(bytearray(100))
+
+    def buffer_updated(self, nbytes: int) -> None:
+        pass
+
+
+async def test_one_turn_reads_a_bounded_part_of_what_is_in_memory() -> None:
+    sock, protocol = Bringing(), Reading()
+    transport = EncryptedTransport(sock, None, protocol)  # type: ignore[arg-type]
+    transport.start()
+    for _ in range(20):
+        before = sock.reads
+        transport.pause_reading()
+        transport.resume_reading()
+        await asyncio.sleep(0)
+        assert sock.reads - before <= 4
+    assert sock.reads
+    transport.abort()
+    await turns_until(lambda: protocol.told[-1:] == ["lost None"])

@@ -1,0 +1,35 @@
+"""A client's connection over TLS: what came may wait in memory, where no readiness of the socket tells of it."""
+
+from __future__ import annotations
+
+from tailrace.net.context import Identity
+from tailrace.net.tls.encrypted_socket import EncryptedSocket
+from tailrace_gateway.gateway import Gateway
+from tailrace_gateway.relay.client import ClientLink
+
+
+class EncryptedClientLink(ClientLink):
+    """Reads on in the loop's next turn while its socket has more, behind the handshake from the beginning."""
+
+    def __init__(self, sock: EncryptedSocket, gateway: Gateway, identity: Identity) -> None:
+        super().__init__(sock, gateway, identity)
+        self._encrypted = sock
+        self._reads_soon = False
+
+    def _watch(self) -> None:
+        super()._watch()
+        self._read_more()
+
+    def _readable(self) -> None:
+        super()._readable()
+        self._read_more()
+
+    def _read_more(self) -> None:
+        if self._reading and self._encrypted.more and not self._reads_soon:
+            self._reads_soon = True
+            self.loop.call_soon(self._soon)
+
+    def _soon(self) -> None:
+        self._reads_soon = False
+        if self._reading and self._encrypted.more:
+            self._readable()
