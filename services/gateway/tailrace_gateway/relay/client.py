@@ -307,7 +307,7 @@ class ClientLink(Link):
         self.identity = identity
         self.share.belongs_to(identity.client_host)
         self.node_id = identity.node_id
-        self.requests.meter_of = partial(self.gateway.meter_of, identity.node_id, user=user_of(identity.principal))
+        self.requests.belong_to(partial(self.gateway.meter_of, identity.node_id, user=user_of(identity.principal)))
         self.requests.table = self.gateway.table
         self.requests.forget_the_last()
 
