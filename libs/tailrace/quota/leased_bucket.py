@@ -120,7 +120,7 @@ class LeasedBucket(Room):
         self._count_room()
         if now_ms >= self.expires_ms:
             self._run_out(now_ms)
-            if self._terms.unavailable == "open" and self.active and now_ms >= self.expires_ms:
+            if self._opened(now_ms):
                 self.used += amount
                 return 0
         self.used += amount
@@ -166,6 +166,8 @@ class LeasedBucket(Room):
         What is asked at once on many connections shares one window: the first may have it, the others a crumb of it, so
         that a consumer that starts does not bring connections times window before anything could be charged.
         """
+        if now_ms >= self.expires_ms and self._opened(now_ms):
+            return INT_MAX
         rate = self._bucket.rate
         if rate < (fair := self._fair()) and not self._closed(now_ms):
             rate = fair
@@ -280,6 +282,9 @@ class LeasedBucket(Room):
     def _fair(self) -> float:
         terms = self._terms
         return self.limit / (terms.accepting if self.kind == QuotaKind.CONNECTION else terms.gateways)
+
+    def _opened(self, now_ms: float) -> bool:
+        return self._terms.unavailable == "open" and self.active and now_ms >= self.expires_ms
 
     def _closed(self, now_ms: float) -> bool:
         return self._terms.unavailable == "closed" and now_ms >= self.expires_ms
