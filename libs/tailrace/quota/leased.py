@@ -133,9 +133,13 @@ class LeasedQuota:
         account = at_broker(found[0], broker_id)
         return self._bucket_at(now_ms)(account, QuotaKind.CONNECTION, found[1]).admit(now_ms)
 
-    def update(self, quotas: ClientQuotas, gateways: int, now_ms: float) -> None:
-        """The metadata image changed; takes hold at once, without asking the quota service."""
+    def update(self, quotas: ClientQuotas, gateways: int, now_ms: float, *, accepting: int | None = None) -> None:
+        """The metadata image changed; takes hold at once, without asking the quota service.
+
+        gateways: how many processes may hold sockets. accepting: how many of them accept connections, if not all.
+        """
         self.terms.gateways = max(1, gateways)
+        self.terms.accepting = self.terms.gateways if accepting is None else max(1, accepting)
         if quotas == self._quotas:
             return
         self._quotas = quotas

@@ -26,7 +26,7 @@ BURST_MS = 100.0
 class Terms:
     """What all buckets of one gateway share."""
 
-    __slots__ = ("gateways", "lease_ms", "max_throttle_ms", "unavailable", "wanted", "window_ms")
+    __slots__ = ("accepting", "gateways", "lease_ms", "max_throttle_ms", "unavailable", "wanted", "window_ms")
 
     def __init__(self, lease_ms: float, unavailable: str, max_throttle_ms: float, window_ms: float) -> None:
         self.lease_ms = lease_ms
@@ -34,6 +34,7 @@ class Terms:
         self.max_throttle_ms = max_throttle_ms
         self.window_ms = window_ms
         self.gateways = 1
+        self.accepting = 1  # of them those that accept connections
         self.wanted: Callable[[LeasedBucket], None] = lambda bucket: None
 
 
@@ -119,7 +120,7 @@ class LeasedBucket(Room):
         self._count_room()
         if now_ms >= self.expires_ms:
             self._run_out(now_ms)
-            if self._terms.unavailable == "open" and self.active and now_ms >= self.expires_ms:
+            if self._opened(now_ms):
                 self.used += amount
                 return 0
         self.used += amount
@@ -165,6 +166,8 @@ class LeasedBucket(Room):
         What is asked at once on many connections shares one window: the first may have it, the others a crumb of it, so
         that a consumer that starts does not bring connections times window before anything could be charged.
         """
+        if now_ms >= self.expires_ms and self._opened(now_ms):
+            return INT_MAX
         rate = self._bucket.rate
         if rate < (fair := self._fair()) and not self._closed(now_ms):
             rate = fair
@@ -277,7 +280,11 @@ class LeasedBucket(Room):
         return rate * BURST_MS / 1000
 
     def _fair(self) -> float:
-        return self.limit / self._terms.gateways
+        terms = self._terms
+        return self.limit / (terms.accepting if self.kind == QuotaKind.CONNECTION else terms.gateways)
+
+    def _opened(self, now_ms: float) -> bool:
+        return self._terms.unavailable == "open" and self.active and now_ms >= self.expires_ms
 
     def _closed(self, now_ms: float) -> bool:
         return self._terms.unavailable == "closed" and now_ms >= self.expires_ms

@@ -1,4 +1,6 @@
-"""A random life of one client from a seed: 1 to 64 connections over 1 to 4 gateways, and all that happens to them."""
+"""A random life of one client from a seed: 1 to 64 connections over 1 to 4 gateways or brokers, and all that happens to
+them. Up to 100 other brokers hold leases of others and none of the client's.
+"""
 
 from __future__ import annotations
 
@@ -13,6 +15,7 @@ from sim.quota.world import Connection, World
 END_MS = 24_000
 MOVES_MS, BREAKS_MS = 2500, 5000  # at least between two shifts of the load, and two deaths or changes of the quota
 CONNECTIONS_MOST = 64
+IDLE_BROKERS = (0, 0, 3, 100)
 
 
 @dataclass(frozen=True)
@@ -44,7 +47,10 @@ class Life:
         self.eager = random.random() < 0.6
         gateways = random.randint(1, 4)
         rate = 10 ** random.uniform(4, 7)
-        self.world: World = SharedWorld(seed, rate, gateways) if shared else World(seed, rate, gateways)
+        idle = Random(f"idle brokers of {seed}").choice(IDLE_BROKERS)
+        self.world: World = (
+            SharedWorld(seed, rate, gateways, idle=idle) if shared else World(seed, rate, gateways, idle=idle)
+        )
         self.watch = Watch(self.world)
         # Of 10 ms of the rate and more: a single connection of an eager client still asks for more than the rate.
         self.size_bytes = max(20, int(rate * 10 ** random.uniform(-2.0, -0.5)))
@@ -54,7 +60,8 @@ class Life:
         self.pace_ms = random.choice([500, 2000, 5000])
         self.next_ms = {"moves": 0.0, "breaks": 0.0}
         self.happened: set[str] = set()
-        self.what = f"{gateways} gateways, {self.count} connections, requests of {self.size_bytes / rate:.3f} s"
+        size_s = self.size_bytes / rate
+        self.what = f"{gateways} of {gateways + idle} holders, {self.count} connections, requests of {size_s:.3f} s"
         self.come(self.count)
 
     def run(self) -> Outcome:

@@ -57,7 +57,7 @@ _SETTLE: Callable[..., None] = Booking.settle
 MUTANTS = (
     broken("every gateway gets the whole rate", Booking, "share", _whole_rate, 7),
     broken("a lease stays as large as it was first", Booking, "share", _first_share, 3),
-    broken("what was not used is not given back", LeasedBucket, "demand", _no_unused, 10),
+    broken("what was not used is not given back", LeasedBucket, "demand", _no_unused, 76),
     broken("a client that is held back asks for no more", LeasedBucket, "demand", _only_what_was_used, 10),
     broken("a connection is read when the told time is over", Owed, "wait_ms", _reads_at_once, 21),
     broken("what was not used is given three times", LeasedBucket, "grant", _credit_thrice, 3),

@@ -14,8 +14,10 @@ from tailrace.quota.shared import ContendedError, MemoryBookings, Round, SharedL
 class SharedWorld(World):
     """Each gateway asks a service of its own choice; a twentieth of the time another one."""
 
-    def __init__(self, seed: int, rate: float, gateways: int, services: int = 2, loss: float = 0.0) -> None:
-        super().__init__(seed, rate, gateways, loss=loss)
+    def __init__(
+        self, seed: int, rate: float, gateways: int, services: int = 2, loss: float = 0.0, idle: int = 0
+    ) -> None:
+        super().__init__(seed, rate, gateways, loss=loss, idle=idle)
         self.store = MemoryBookings(lambda: self.now_ms, 4 * LEASE_MS)
         self.services = [self.new_service() for _ in range(services)]
         self.waiting: defaultdict[SharedLeases, deque[Callable[[], None]]] = defaultdict(deque)

@@ -1,4 +1,8 @@
-"""Gateways with clients, a quota service that may die, and a network that loses leases; one seed is one history."""
+"""Gateways with clients, a quota service that may die, and a network that loses leases; one seed is one history.
+
+What is called a gateway here may be a broker: to a lease they are the same, and a client that a gateway hands over is
+charged from its first data request on at the broker alone. `idle`: how many others are live and have no client.
+"""
 
 from __future__ import annotations
 
@@ -69,7 +73,9 @@ class Passed:
 class World:
     """A heap of events over the real quota code."""
 
-    def __init__(self, seed: int, rate: float, gateways: int, unavailable: str = "last", loss: float = 0.0) -> None:
+    def __init__(
+        self, seed: int, rate: float, gateways: int, unavailable: str = "last", loss: float = 0.0, idle: int = 0
+    ) -> None:
         self.seed = seed
         self.random = random.Random(seed)
         self.now_ms = 0.0
@@ -82,7 +88,7 @@ class World:
         self.most_leased = 0.0
         self.told_until_ms = 0.0  # the longest that any client was told to wait
         self.service: LeaseTable | None = LeaseTable(LEASE_MS, 1000, -LEASE_MS)
-        self.live = set(range(gateways))  # as the metadata have it
+        self.live = set(range(-idle, gateways))  # as the metadata have it
         self.dead: set[int] = set()
         self.incarnations = [0] * gateways
         self.connections: list[Connection] = []

@@ -8,7 +8,7 @@ import pytest
 from tailrace.quota.bucket import TokenBucket
 from tailrace.quota.entity import Account, ClientQuotas, QuotaKind, canonical_ip
 from tailrace.quota.leased import ClientMeter, LeasedQuota
-from tailrace.quota.leased_bucket import IDLE_REPORTS, Terms
+from tailrace.quota.leased_bucket import IDLE_REPORTS, INT_MAX, Terms
 from tailrace.quota.leases import CREDIT_MS, FLOOR, HELD_LEASES, Demand, Grant, LeaseTable
 from tailrace.quota.split import split
 
@@ -484,6 +484,17 @@ def test_fetches_asked_at_once_share_what_the_window_holds() -> None:
     assert meter.window_bytes(FETCH, 0) == 32 * RATE
     assert [meter.window_bytes(FETCH, 0) for _ in range(3)] == [RATE, RATE, RATE]
     assert meter.window_bytes(FETCH, 1000) == 29 * RATE  # 35 were asked, 32 of them are earned by now
+
+
+@pytest.mark.parametrize(("policy", "window"), [("last", 64 * RATE), ("open", INT_MAX), ("closed", 0.64 * RATE)])
+def test_without_the_quota_service_fetches_are_cut_by_the_policy(policy: str, window: float) -> None:
+    quota = leased(policy)
+    quota.update(ClientQuotas({(("client-id", "app"),): {"consumer_byte_rate": 64 * RATE}}), 2, 0)
+    meter = quota.meter(USER, "app", 0)
+    meter.charge(FETCH, 1, 0)
+    quota.granted([Grant(ACCOUNT, FETCH, True, 64 * RATE)], LEASE_MS, 0, 0)
+    meter.charge(FETCH, 1, LEASE_MS)
+    assert meter.window_bytes(FETCH, LEASE_MS) == int(window)
 
 
 def test_who_reconnects_finds_the_old_debt() -> None:

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from tailrace.metadata.image import MetadataImage
 
+_CLIENT_ENDPOINT = "CLIENT"
+
 
 def broker_as_holder(broker_id: int) -> int:
     """What stands in AcquireLease's gateway_id for a broker."""
@@ -24,3 +26,12 @@ def lease_holders(image: MetadataImage) -> frozenset[int]:
     gateways = (service.service_id for service in image.services_of("gateway"))
     brokers = (broker_as_holder(broker.broker_id) for broker in image.live_brokers())
     return frozenset((*gateways, *brokers))
+
+
+def accepting_count(image: MetadataImage) -> int:
+    """How many of them accept connections: every gateway, and a live broker that has a listener for clients.
+
+    What a gateway hands over it has accepted itself.
+    """
+    listening = sum(broker.endpoint(_CLIENT_ENDPOINT) is not None for broker in image.live_brokers())
+    return sum(1 for _ in image.services_of("gateway")) + listening

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from tailrace.clock import Clock
 from tailrace.metadata.image import MetadataImage
 from tailrace.net.context import ANONYMOUS_USER
-from tailrace.net.members.lease_holders import lease_holders
+from tailrace.net.members.lease_holders import accepting_count, lease_holders
 from tailrace.net.quotas.meter import Meter
 from tailrace.quota.entity import ClientQuotas, QuotaKind, canonical_ip
 from tailrace.quota.leased import ClientMeter, LeasedQuota
@@ -93,7 +93,8 @@ class Quotas:
         """Quotas, and how many they are split between."""
         if old.quotas is not new.quotas or old.services is not new.services or old.brokers is not new.brokers:
             quotas = self.held if old.quotas is new.quotas else ClientQuotas(new.quotas)
-            self.leased.update(quotas, len(lease_holders(new)), self._clock.monotonic_ms())
+            now_ms = self._clock.monotonic_ms()
+            self.leased.update(quotas, len(lease_holders(new)), now_ms, accepting=accepting_count(new))
 
     def _new_meter(self, user: str, client_id: str, broker_id: int | None) -> ClientMeter:
         longest_ms = self.leased.terms.max_throttle_ms

@@ -1,6 +1,7 @@
 """A consumer's Fetch: what of its partitions it may read, and whether that is enough for an answer.
 
 Whole batches, from the one that holds the offset; at least one even above max_bytes; an empty success at the timeout.
+No answer waits for more than max_bytes (KafkaApis lowers min_bytes to it), which a client's quota may have lowered.
 read_committed reads to the last stable offset and is told of the aborted transactions in what it reads. Any replica
 serves consumers (KIP-392); a leader with a rack-aware selector sends them to one in their rack. A new leader has no
 news before its high watermark has reached its epoch's start (KIP-207).
@@ -57,7 +58,18 @@ _OPENED = 60  # rows that take as long as opening a log
 class ConsumerFetch(DelayedFetch):
     """One fetch, parked until it has min_bytes, an error, or waited long enough; or until the disk has answered."""
 
-    __slots__ = ("_enough", "_expired", "_identity", "_large", "_looking", "_parked", "_places", "_wants", "_work")
+    __slots__ = (
+        "_enough",
+        "_expired",
+        "_full_up",
+        "_identity",
+        "_large",
+        "_looking",
+        "_parked",
+        "_places",
+        "_wants",
+        "_work",
+    )
 
     def __init__(self, broker: Broker, cold_reads: ColdReads, asked: AskedFetch, large: Large, once: bool) -> None:
         """large: the thread that encodes very many rows. once: no partition is named twice."""
@@ -72,6 +84,7 @@ class ConsumerFetch(DelayedFetch):
             self._wants = list({(key, want.partition): (key, want) for key, want in wants}.values())
         self._places: dict[Partition, _Place] = {}
         self._enough = asked.request.min_bytes
+        self._full_up = False  # the next batch that is there is more than max_bytes leaves room for
         self._looking: asyncio.Task[None] | None = None
         self._work = 0  # rows since others had their turn
         self._parked = False
@@ -150,9 +163,10 @@ class ConsumerFetch(DelayedFetch):
         """
         request, last = self._request, self._reads_itself
         budget, total, rows, failed = min(request.max_bytes, self._broker.config.fetch_max_bytes), 0, [], False
+        enough = min(request.min_bytes, budget)
         if last:
             budget = min(budget, LAST_BYTES)
-        self._cold = []
+        self._cold, self._full_up = [], False
         self._work = 0
         for key, want in wanted(request, None) if self._wants is None else self._wants:
             if self._work >= ROWS_AT_ONCE:
@@ -171,9 +185,8 @@ class ConsumerFetch(DelayedFetch):
                 missing = self._cold[-1]
                 budget -= missing.length if isinstance(missing, Slice) else 0
             rows.append((key, row))
-        self._enough = min(request.min_bytes, 1) if last else request.min_bytes
-        self._enough -= total
-        return rows, failed or self._enough <= 0 or not rows or bool(self._cold)
+        self._enough = (min(enough, 1) if last else enough) - total
+        return rows, failed or self._enough <= 0 or self._full_up or not rows or bool(self._cold)
 
     def _one(self, key: bytes, want: FetchPartition, budget: int, first: bool) -> PartitionData:
         broker = self._broker
@@ -205,6 +218,8 @@ class ConsumerFetch(DelayedFetch):
             if budget or first:
                 wait = self._reads_itself
                 piece = partition.read(want.fetch_offset, limit, min_one=first, committed=committed, wait=wait)
+                if limit == budget and piece.length and piece.next_offset < partition.visible_end(committed):
+                    self._full_up = True
                 if committed and log.segments.has_aborted:
                     aborted = log.aborted_transactions(want.fetch_offset, piece)
         except ApiError as refused:
@@ -238,7 +253,7 @@ class ConsumerFetch(DelayedFetch):
         if row.error_code or row.preferred >= 0 or row.diverging is not None or row.records is None:
             return True
         self._enough -= row.records.length - place.size_bytes
-        return self._enough <= 0
+        return self._enough <= 0 or self._full_up
 
     def _last_look(self, rows: _Rows, ready: bool) -> None:
         self._finish(rows)

@@ -61,7 +61,7 @@ class ClientLink(Link):
             self.requests.admit = partial(self._admitted, gateway.admit)
         self.node: NodeLink | None = None
         # The client's socket while the broker serves it and relays here what is not its own: kept open to close it for
-        # a broker that cannot, and for its return.
+        # a broker that cannot.
         self.lent: StreamSocket | None = None
         self.exchanges: dict[Address, Exchange] = {}
         self.owner: tuple[str, int, int] | None = None  # (topic, shard, shard epoch) whose owner is answering
@@ -307,7 +307,7 @@ class ClientLink(Link):
         self.identity = identity
         self.share.belongs_to(identity.client_host)
         self.node_id = identity.node_id
-        self.requests.meter_of = partial(self.gateway.meter_of, identity.node_id, user=user_of(identity.principal))
+        self.requests.belong_to(partial(self.gateway.meter_of, identity.node_id, user=user_of(identity.principal)))
         self.requests.table = self.gateway.table
         self.requests.forget_the_last()
 

@@ -316,6 +316,11 @@ class Requests:
         self.drop()
         return frame
 
+    def belong_to(self, meter_of: MeterOf) -> None:
+        """The requests are another client's than was known: its meter is looked for, the client id at hand included."""
+        self.meter_of = meter_of
+        self.meter = meter_of(self.client_id)
+
     def forget_the_last(self) -> None:
         """Reads the next head whole: what was true of the last one, that it was admitted too, may be so no more."""
         self._last = None

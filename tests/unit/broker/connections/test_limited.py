@@ -201,3 +201,18 @@ async def test_changed_quotas_are_parsed_once_and_other_changes_parse_none(
         assert parsed == [changed]
         found.follower.move(brokers=dict(found.follower.image.brokers), services={})
         assert parsed == [changed]
+
+
+@pytest.mark.parametrize("version", [12, 17])
+@pytest.mark.parametrize(("rate", "batches"), [(1000.0, 1), (10_000.0, 2)])  # 2: what fits, less than the window
+async def test_a_window_below_min_bytes_is_not_waited_for(
+    tmp_path: Path, version: int, rate: float, batches: int
+) -> None:
+    """As in Kafka min_bytes is lowered with max_bytes: else each answer of a small window would wait max_wait_ms."""
+    async with broker(tmp_path, quota("app", consumer_byte_rate=rate)) as found, client_at(found, "app") as app:
+        async with client_at(found, "producer") as producer:
+            for _ in range(3):
+                await produce(producer)
+        async with asyncio.timeout(5):
+            answer = await fetch(found, app, version, min_bytes=1 << 20, max_wait_ms=20_000)
+        assert len(answer.responses[0].partitions[0].records) == batches * len(RECORDS)

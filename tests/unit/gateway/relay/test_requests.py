@@ -254,6 +254,17 @@ def test_a_fetch_too_short_for_its_max_bytes_is_malformed_behind_whole_ones() ->
         drive.feed(struct.pack(">i", len(cut) - 4) + cut[4:] + fetch(3))
 
 
+def test_a_client_that_is_introduced_is_charged_by_the_client_id_of_its_introduction_too() -> None:
+    """A broker's preamble has a client id, too: a client of that id would have been charged as another user."""
+    drive = Drive(requests())
+    drive.feed(codec.encode_request(m.MetadataRequest(topics=[]), 5, 1, "relay"))
+    drive.answer()
+    meter = Limited()
+    drive.scanner.belong_to(lambda client_id: meter)
+    drive.feed(produce(2, client_id="relay"))
+    assert len(meter.charged) == 1
+
+
 def test_each_client_id_has_its_meter() -> None:
     seen: list[bytes] = []
 

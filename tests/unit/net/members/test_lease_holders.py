@@ -4,7 +4,7 @@ from uuid import UUID
 
 from tailrace.metadata.image import BrokerImage, MetadataImage, ServiceImage
 from tailrace.metadata.records import Endpoint
-from tailrace.net.members.lease_holders import lease_holders, name_of_holder
+from tailrace.net.members.lease_holders import accepting_count, lease_holders, name_of_holder
 from tailrace.quota.entity import Account, ClientQuotas, QuotaKind
 from tailrace.quota.leases import FLOOR, Demand, LeaseTable
 
@@ -23,8 +23,10 @@ def test_gateways_and_live_brokers_hold_leases() -> None:
         1: broker(1, "CLIENT", fenced=True),  # has left, as a gateway that is not registered
         2: broker(2, "UNIX-boot"),  # a gateway may hand clients over to it
     }
-    holders = lease_holders(MetadataImage(services=services, brokers=brokers))
+    image = MetadataImage(services=services, brokers=brokers)
+    holders = lease_holders(image)
     assert len(holders) == 4  # both count from 0
+    assert accepting_count(image) == 3  # broker 2 has no listener for clients
     assert sorted(map(name_of_holder, holders)) == ["broker-0", "broker-2", "gateway-0", "gateway-2"]
 
 
