@@ -61,7 +61,7 @@ class ClientLink(Link):
             self.requests.admit = partial(self._admitted, gateway.admit)
         self.node: NodeLink | None = None
         # The client's socket while the broker serves it and relays here what is not its own: kept open to close it for
-        # a broker that cannot, and for its return.
+        # a broker that cannot.
         self.lent: StreamSocket | None = None
         self.exchanges: dict[Address, Exchange] = {}
         self.owner: tuple[str, int, int] | None = None  # (topic, shard, shard epoch) whose owner is answering
