@@ -128,7 +128,7 @@ class Addresses:
         return None
 
     def __str__(self) -> str:
-        return "host:port or unix:/path"
+        return "host:port or unix:/path (IPv6 in brackets)"
 
 
 Validator = Range | OneOf | Words | NotEmpty | ThrottledReplicas | Addresses | Host | HostList | DatabaseUrl
