@@ -122,12 +122,13 @@ DIFFERENCES = (
         "the user that a quota is for",
         "the authenticated user of the connection",
         "the subject of its certificate over TLS, as in Kafka; else ANONYMOUS, as on Kafka's PLAINTEXT listeners",
-        "there is no SASL yet",
+        "there is no SASL",
     ),
     Difference(
         "`request_percentage`",
         "of the time of a broker's network and request threads; `throttle_time_ms` in every answer",
-        "of one core's time that gateways' event loops take; the connection is not read, `throttle_time_ms` stays 0",
+        "of one core's time that event loops of gateways and brokers take; the connection is not read, "
+        "`throttle_time_ms` stays 0",
         "an event loop is what a gateway shares out; the time is known after the answer has left",
     ),
     Difference(

@@ -1,4 +1,4 @@
-"""Every metric that a role exports is in docs/operations.md, and every one that is there is exported by that role."""
+"""Every metric that a role exports is in docs/metrics.md, and every one that is there is exported by that role."""
 
 from __future__ import annotations
 

@@ -137,9 +137,9 @@ def _spark(words: list[str]) -> str | None:
 def _test(words: list[str]) -> str | None:
     """`./test` and these words: layers come first, and -k has the name of a test or a part of it."""
     for word in words:
-        if not word.isalpha():
+        if word.startswith(("-", "tests/")):
             break
-        if word not in LAYERS:
+        if word not in LAYERS and not _LEFT_OUT.search(word):
             return f"no layer {word}"
     chosen = next((words[at + 1] for at, word in enumerate(words[:-1]) if word == "-k"), "")
     return None if chosen in _tests() else f"no test has {chosen} in its name"

@@ -1,21 +1,20 @@
-"""The metrics that docs/operations.md names, role by role."""
+"""The metrics that docs/metrics.md names, role by role."""
 
 from __future__ import annotations
 
 import re
 from pathlib import Path
 
-PAGE = Path(__file__).parents[2] / "docs" / "operations.md"
+PAGE = Path(__file__).parents[2] / "docs" / "metrics.md"
 ROLES = ("controller", "broker", "coordinator", "quota", "gateway")
 _NAME = re.compile(r"`([a-z_]+)(?:\{[a-z_,]+\})?`")
 
 
 def documented() -> dict[str, set[str]]:
     """The names in the second column of the page's table; an empty first column stands for the role above."""
-    section = PAGE.read_text().partition("## Health and metrics")[2].partition("\n## ")[0]
     found: dict[str, set[str]] = {role: set() for role in ROLES}
     roles: list[str] = []
-    for line in section.splitlines():
+    for line in PAGE.read_text().splitlines():
         cells = [cell.strip() for cell in line.strip("|").split("|")]
         if len(cells) != 3:
             continue

@@ -120,10 +120,10 @@ def left_out() -> Iterator[str]:
 
 
 def not_honoured() -> Iterator[str]:
-    """The configs that are accepted and described but change nothing yet."""
+    """The configs that are accepted and described but change nothing."""
     from tailrace.config.definitions import DEFINITIONS, TOPIC_DEFINITIONS
 
-    yield "\n## Configs that can be set but are not honoured yet\n"
+    yield "\n## Configs that can be set but are not honoured\n"
     yield "They are described with Kafka's types and defaults; setting one away from its default is logged.\n"
     for scope, table in (("topic", TOPIC_DEFINITIONS), ("broker", DEFINITIONS)):
         names = sorted(d.name for d in table.values() if not d.honoured and not d.internal)

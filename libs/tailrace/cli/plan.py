@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from tailrace.net.address import Address
+
 if TYPE_CHECKING:
     from tailrace.cli.options import UpOptions  # and argparse, which `tailrace --help` does without
 
@@ -66,5 +68,4 @@ def settings(
 
 def reachable(host: str, port: int) -> str:
     """An address that a client on this machine can use for a socket bound to `host`."""
-    host = _WILDCARDS.get(host, host)
-    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+    return str(Address(_WILDCARDS.get(host, host), port))

@@ -17,12 +17,18 @@ from tailrace.cli.preload import MODULES, preload
 from tailrace.cli.roles import find_role
 from tailrace.cli.screen import Screen
 from tailrace.cli.supervisor import Supervisor
+from tailrace.net.address import Address
 from tailrace.runtime import logs
 from tailrace.runtime.clock import SystemClock
 from tailrace.runtime.role import Role
 from tailrace.runtime.run_files import RunFile, start_ticks
 
 FindRole = Callable[[str], Callable[[], Role]]
+
+
+def admin_url(gateway: Mapping[str, str]) -> str:
+    """Where a program on this machine finds the REST API, by a gateway's addresses: 0.0.0.0 and [::] are no place."""
+    return f"http://{plan.reachable(*Address.parse(gateway.get('admin') or gateway['http']))}"
 
 
 class PipeReporter:
@@ -170,17 +176,17 @@ class Up:
 
     def _on_ready(self, running: Sequence[tuple[str, Mapping[str, str]]], screen: Screen) -> None:
         addresses = next(addresses for role, addresses in running if role == "gateway")
-        admin = addresses.get("admin") or addresses["http"]
-        self._announce({"admin": f"http://{admin}"})
+        admin = admin_url(addresses)
+        self._announce({"admin": admin})
         seconds = (self.clock.monotonic_ms() - self.started_ms) / 1000
         screen.event(
             f"Tailrace is ready after {seconds:.2f} s.\n"
             f"  Bootstrap  {self.bootstrap}  (Kafka clients)\n"
-            f"  Admin      http://{admin}\n"
+            f"  Admin      {admin}\n"
             f"  Data       {self.given.data_dir}",
             event="all_ready",
             bootstrap=self.bootstrap,
-            admin=f"http://{admin}",
+            admin=admin,
             data_dir=str(self.given.data_dir),
             seconds=round(seconds, 3),
         )

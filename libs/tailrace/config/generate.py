@@ -71,7 +71,7 @@ below holds. In the environment `min.insync.replicas` is `KAFKA_MIN_INSYNC_REPLI
 command line is refused, and the message names the nearest key. Elsewhere an unknown key is a warning.
 
 Keys marked with * can be changed while the cluster runs, for all brokers or for one, with `kafka-configs.sh` or any
-client; topic keys always can. Every other key of Kafka 4.3.1 is accepted and described too, and has no effect yet:
+client; topic keys always can. Every other key of Kafka 4.3.1 is accepted and described too, and has no effect:
 [compatibility.md](compatibility.md) lists them. Where some are set, one line says so at the start: `tailrace up` prints
 it once for the whole cluster, a role that is started alone logs it.
 """

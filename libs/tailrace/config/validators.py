@@ -119,13 +119,16 @@ class Addresses:
         for address in value:
             host, colon, port = address.rpartition(":")
             is_port = port.isdecimal() and 0 < int(port) <= 65_535
+            bracketed = host.startswith("[") and host.endswith("]")
+            if ":" in host and not bracketed and not address.startswith("unix:"):  # as net.address reads it
+                return f"{address} is not host:port or unix:/path: IPv6 is in brackets, as in [::1]:9190"
             if address.startswith("unix:/") or (colon and is_port and is_host(host.strip("[]"))):
                 continue
             return f"{address} is not host:port or unix:/path"
         return None
 
     def __str__(self) -> str:
-        return "host:port or unix:/path"
+        return "host:port or unix:/path (IPv6 in brackets)"
 
 
 Validator = Range | OneOf | Words | NotEmpty | ThrottledReplicas | Addresses | Host | HostList | DatabaseUrl

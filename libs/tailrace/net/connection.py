@@ -496,9 +496,8 @@ class Connection(Answering):
 
         say: writes the line, where it is not to be one for each client.
         """
-        identity = self.identity
         say = say or partial(self._service.log.warning, "connection closed")
-        say(why=why, client=f"{identity.client_host}:{identity.client_port}")
+        say(why=why, client=self.identity.client)
         self._filled = 0
         self._flush()
         if self._sending_files:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
+from tailrace.net.address import Address
+
 ANONYMOUS = "User:ANONYMOUS"
 
 
@@ -36,6 +38,11 @@ class Identity(NamedTuple):
     base_port: int = 0
     session_expiry_ms: int = -1
     node_id: int = -1
+
+    @property
+    def client(self) -> str:
+        """The client's own address, as lines of the log name it."""
+        return str(Address(self.client_host, self.client_port))
 
     @property
     def is_service(self) -> bool:

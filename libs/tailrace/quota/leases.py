@@ -176,7 +176,7 @@ class LeaseTable:
         return [self._grant(gateway, demand, quotas, holders, now_ms) for demand in demands]
 
     def leased(self, account: Account, kind: QuotaKind, now_ms: float) -> float:
-        """What gateways may use a second at this moment, over all of them."""
+        """What gateways and brokers may use a second at this moment, over all of them."""
         booked = self._bookings.get((account, kind))
         return 0.0 if booked is None else booked.leased(now_ms)
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
+from tailrace.net.address import Address
 from tailrace.net.authentication.secret_file import read_secret
 from tailrace.runtime import http, logs
 from tailrace.runtime.clock import SystemClock
@@ -71,9 +72,7 @@ async def run_service(service: RoleInstance, stop: asyncio.Event, *, alone: bool
         ):
             opening.set()
             host, port = server.sockets[0].getsockname()[:2]
-            service.reporter.opened(
-                {**opened.addresses, "http": f"[{host}]:{port}" if ":" in host else f"{host}:{port}"}
-            )
+            service.reporter.opened({**opened.addresses, "http": str(Address(host, port))})
             if await _ready_before(opened, stop):
                 service.reporter.ready()
                 if alone:

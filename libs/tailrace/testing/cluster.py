@@ -183,7 +183,7 @@ class Cluster:
         return found
 
     def metric(self, name: str, role: str, service_id: int = 0) -> float:
-        """A metric of one running role that has no labels, by its name in docs/operations.md."""
+        """A metric of one running role that has no labels, by its name in docs/metrics.md."""
         ran = json.loads((self.data_dir / "run" / f"{role}-{service_id}.json").read_text())
         with urllib.request.urlopen(f"http://{ran['addresses']['http']}/metrics", timeout=_START_SECONDS) as answer:
             lines = answer.read().decode().splitlines()

@@ -15,6 +15,7 @@ from functools import partial
 from typing import Any
 
 from tailrace.metadata.image import MetadataImage
+from tailrace.net.address import Address
 from tailrace.net.context import Identity, principal_of
 from tailrace.net.quotas.throttled_connections import ThrottledConnections, unlimited
 from tailrace.net.server import bind_unix
@@ -146,7 +147,7 @@ class GatewayListener:
     def addresses(self) -> list[str]:
         """host:port of node 0 on every host."""
         named = [sock.getsockname()[:2] for sock in self.nodes.get(0, [])]
-        return [f"[{host}]:{port}" if ":" in host else f"{host}:{port}" for host, port in named]
+        return [str(Address(host, port)) for host, port in named]
 
     def _accept(self, listening: socket.socket, node_id: int) -> None:
         for _ in range(_ACCEPTS):
@@ -178,7 +179,7 @@ class GatewayListener:
         if self.throttled.refused(sock, peer[0], node_id, room):
             return
         if len(self.throttled) >= room:
-            gateway.log.warning("connection closed", why="max.connections are open", client=f"{peer[0]}:{peer[1]}")
+            gateway.log.warning("connection closed", why="max.connections are open", client=str(Address(*peer[:2])))
             sock.close()
             return
         sock.setblocking(False)
@@ -197,7 +198,7 @@ class GatewayListener:
         if self.handshakes is None:
             self._serve(ClientLink(sock, self.gateway, identity))
         else:
-            self.handshakes.begin(sock, f"{peer[0]}:{peer[1]}", partial(self._encrypts, identity))
+            self.handshakes.begin(sock, identity.client, partial(self._encrypts, identity))
 
     def _encrypts(self, identity: Identity, sock: EncryptedSocket, name: str | None) -> None:
         """A client is through its handshake."""

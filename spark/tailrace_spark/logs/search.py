@@ -73,12 +73,16 @@ class SearchCost:
     whole: bool = True  # False: it ended early, because all that is left is older than what is shown
 
     def __str__(self) -> str:
-        share = 100 * self.bytes_read / max(self.bytes_total, 1)
+        if self.bytes_read > self.bytes_total:  # of a small table
+            scanned = f"{self.bytes_read:,} bytes (the table has {self.bytes_total:,}; footers and index come on top)"
+        else:
+            share = 100 * self.bytes_read / max(self.bytes_total, 1)
+            scanned = f"{self.bytes_read:,} of {self.bytes_total:,} bytes ({share:.2f} %)"
         found = (
             f"{self.matches:,} lines match" if self.whole else f"{self.matches:,} lines match so far, older ones left"
         )
         return (
-            f"{found}; scanned {self.bytes_read:,} of {self.bytes_total:,} bytes ({share:.2f} %), "
+            f"{found}; scanned {scanned}, "
             f"{self.files_read:,} of {self.files:,} files, {self.lines_read:,} of {self.lines:,} lines"
         )
 

@@ -16,7 +16,7 @@ from tailrace_spark.logs import query, store
 from tailrace_spark.logs.compact import compact
 from tailrace_spark.logs.files import LocalFiles
 from tailrace_spark.logs.manifest import Commit
-from tailrace_spark.logs.search import Ask, condition, search
+from tailrace_spark.logs.search import Ask, SearchCost, condition, search
 from tailrace_spark.logs.store import read_data
 from tailrace_spark.logs.table import Table
 
@@ -99,3 +99,10 @@ def test_a_rare_word_is_read_from_few_files(spark: SparkSession, filled: Table) 
     assert answer.scan.lines_read < 100 < answer.scan.lines == 1000
     assert answer.scan.bytes_read > 0
     assert "1 lines match; scanned " in str(answer.scan)
+
+
+def test_no_share_above_all_of_a_table_is_told() -> None:
+    """A small table's footers and index are more than what they save."""
+    assert "scanned 250 of 1,000 bytes (25.00 %), " in str(SearchCost(bytes_total=1000, bytes_read=250))
+    assert "scanned 1,060 bytes (the table has 1,000; " in str(SearchCost(bytes_total=1000, bytes_read=1060))
+    assert "scanned 0 of 0 bytes (0.00 %), " in str(SearchCost())

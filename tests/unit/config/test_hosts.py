@@ -6,6 +6,7 @@ import pytest
 
 from tailrace.config import Config, ConfigError
 from tailrace.config.hosts import is_host
+from tailrace.net.address import Address
 
 
 @pytest.mark.parametrize(
@@ -31,6 +32,9 @@ def test_what_none_is(text: str) -> None:
         ("gateway.listen", "127.0.0.1,a b"),
         ("health.listen", "a.."),
         ("controller.quorum.bootstrap.servers", "a b:9093"),
+        ("controller.quorum.bootstrap.servers", "::1:9190"),  # `::1` could be the host and the port 1
+        ("controller.quorum.bootstrap.servers", "fd00::7:9190"),
+        ("controller.quorum.bootstrap.servers", "[::1:9190"),
         ("metadata.url", "foo"),
         ("metadata.url", "mysql://here/there"),
         ("metadata.url", "postgresql://here:port/there"),
@@ -53,3 +57,10 @@ def test_a_value_that_is_no_address_is_refused_with_its_key(key: str, text: str)
 )
 def test_metadata_urls(url: str) -> None:
     assert Config.load("controller", overrides={"metadata.url": url}).metadata_url == url
+
+
+def test_what_is_taken_for_an_address_is_read_as_one() -> None:
+    """Else the first service that reads it would end with a traceback."""
+    given = "[fd00::7]:9190,10.0.0.7:9190,[10.0.0.7]:9190,here:1,unix:/run/a:b.sock"
+    told = Config.load("gateway", overrides={"controller.quorum.bootstrap.servers": given})
+    assert len([Address.parse(one) for one in told.controller_quorum_bootstrap_servers]) == 5

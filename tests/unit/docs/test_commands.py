@@ -54,6 +54,7 @@ $ tailrace reassign generate -t orders \\
         ("python -m bench.nope", "no module bench.nope"),
         ("python -m sim.log --nope", "python -m sim.log has no --nope"),
         ("./test untit", "no layer untit"),
+        ("./test spark-newset", "no layer spark-newset"),
         ("./test unit -k nope_nope", "no test has nope_nope in its name"),
         ("./nope", "no ./nope"),
     ],

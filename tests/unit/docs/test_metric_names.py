@@ -1,4 +1,4 @@
-"""A metric that any page names is one of those that docs/operations.md lists, which a live cluster is compared with."""
+"""A metric that any page names is one of those that docs/metrics.md lists, which a live cluster is compared with."""
 
 from __future__ import annotations
 

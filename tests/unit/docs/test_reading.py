@@ -14,8 +14,8 @@ LINES = 250
 LONGER = {  # pages of more lines, with the reason
     "docs/benchmarks.md": "results, most of them written by scripts",
     "docs/compatibility.md": "written by the scripts that ask Tailrace and Apache Kafka",
-    "docs/operations.md": "one row for each metric, and the procedures of an operator",
-    "docs/quotas.md": "one page for everything that a quota does",
+    "docs/operations.md": "the procedures of an operator, each with its commands",
+    "docs/quotas.md": "one page for everything that a quota does, a third of it written by scripts",
 }
 FOR_READERS = [page for page in pages() if not name(page).startswith(("libs/", "services/"))]
 _LINK = re.compile(r"\]\((?!https?:)([^)#\s]+\.md)(?:#[^)\s]*)?\)")

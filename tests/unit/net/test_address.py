@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tailrace.net.address import Address
+from tailrace.net.context import Identity
 
 
 @pytest.mark.parametrize(
@@ -37,3 +38,8 @@ def test_ipv6_without_brackets_is_refused_because_it_could_be_two_things(text: s
 def test_what_is_no_address_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="is not an address"):
         Address.parse(text)
+
+
+@pytest.mark.parametrize(("host", "written"), [("192.0.2.1", "192.0.2.1:50000"), ("fd00::1", "[fd00::1]:50000")])
+def test_lines_of_the_log_name_a_client_by_its_address(host: str, written: str) -> None:
+    assert Identity(client_host=host, client_port=50000).client == written

@@ -87,7 +87,7 @@ def run(data: Path, directories: list[Path], target: Path, how: How, *, unclean:
     for broker in brokers:
         yield f"node.id={broker.old_id}: log.dirs={_own(target, broker)}"
     yield from importing.told_older(image, brokers)
-    yield "Write each node's server.properties with these two lines; `kafka-storage format` is not needed."
+    yield "Write these two settings into the server.properties of each node; `kafka-storage format` is not needed."
 
 
 def never_used(found: Iterable[KafkaDirectory], image: MetadataImage) -> set[TopicPartition]:

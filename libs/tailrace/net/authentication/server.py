@@ -7,6 +7,7 @@ import secrets
 from collections.abc import Callable
 from typing import Any
 
+from tailrace.net.address import Address
 from tailrace.net.authentication.proof import NONCE_BYTES, NotProven, Secret, ServerProof
 
 DEADLINE_MS = 5_000.0
@@ -111,7 +112,7 @@ class Unproven(asyncio.BufferedProtocol):
     def refuse(self, why: str) -> None:
         """Closes at once, with nothing said to the other side."""
         peer = self._transport.get_extra_info("peername")
-        self._authentication.failed(f"{peer[0]}:{peer[1]}" if peer else "", why)
+        self._authentication.failed(str(Address(*peer[:2])) if peer else "", why)
         self.close()
 
     def close(self) -> None:

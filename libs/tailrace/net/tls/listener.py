@@ -81,7 +81,7 @@ class EncryptedListener:
                 sock.setblocking(False)
                 with contextlib.suppress(OSError):
                     sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-                self._handshakes.begin(sock, f"{peer[0]}:{peer[1]}", self._opened)
+                self._handshakes.begin(sock, str(Address(*peer[:2])), self._opened)
 
     def _again(self, listening: socket.socket) -> None:
         if listening.fileno() >= 0:

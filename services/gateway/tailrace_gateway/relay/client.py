@@ -379,10 +379,9 @@ class ClientLink(Link):
     def refuse(self, why: str, say: Callable[..., None] | None = None) -> None:
         """Closes with one line that says who and why; say: writes it, where it is not to be one for each client."""
         if not self.closed:
-            identity = self.identity
             (say or partial(self.gateway.log.warning, "connection closed"))(
                 why=why,
-                client=f"{identity.client_host}:{identity.client_port}",
+                client=self.identity.client,
                 client_id=self.requests.client_id.decode("utf-8", "replace"),
                 node=self.node_id,
             )

@@ -15,6 +15,7 @@ from random import Random
 from typing import Any
 
 from tailrace.clock import Clock
+from tailrace.net.address import Address
 from tailrace_gateway.rest.backend import AdminBackend
 
 _BACKLOG = 64
@@ -53,7 +54,7 @@ async def open_rest(
     serving = asyncio.create_task(serve(), name="rest")
     try:
         host, bound = sockets[0].getsockname()[:2]
-        yield f"[{host}]:{bound}" if ":" in host else f"{host}:{bound}"
+        yield str(Address(host, bound))
     finally:
         stop.set()
         await serving
