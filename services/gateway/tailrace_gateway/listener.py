@@ -5,7 +5,6 @@ SO_REUSEPORT lets several gateways of one host share the ports, so that losing o
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import errno
 import os
@@ -21,14 +20,13 @@ from tailrace.net.quotas.throttled_connections import ThrottledConnections, unli
 from tailrace.net.server import bind_unix
 from tailrace.net.tls.encrypted_socket import EncryptedSocket
 from tailrace.net.tls.handshakes import Handshakes
+from tailrace.net.transport.accepting import Accepting, bind_tcp
 from tailrace_gateway.answering import AnsweringGateway
 from tailrace_gateway.relay.client import ClientLink
 from tailrace_gateway.relay.encrypted_client import EncryptedClientLink
 from tailrace_gateway.relay.routes import PREAMBLE_ONLY
 
 _BACKLOG = 1024
-_REST_MS = 200.0
-_ACCEPTS = 64  # connections taken per wake-up, so that a storm of them does not starve the relays
 
 
 class PortTakenError(OSError):
@@ -37,21 +35,17 @@ class PortTakenError(OSError):
 
 def _bind(host: str, port: int) -> socket.socket:
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    sock = socket.socket(family, socket.SOCK_STREAM)
     try:
-        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
-        if family == socket.AF_INET6:
-            sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
-        sock.bind((host, port))
-        sock.listen(_BACKLOG)
-        sock.setblocking(False)
+        return bind_tcp(family, (host, port), shared=True)
     except OSError as error:
-        sock.close()
         if error.errno == errno.EADDRINUSE:
             raise PortTakenError(error.errno, f"port {port} of {host} is taken by another program") from error
         raise
-    return sock
+
+
+def _close(sockets: Sequence[socket.socket]) -> None:
+    for sock in sockets:
+        sock.close()
 
 
 class InternalListener:
@@ -60,27 +54,21 @@ class InternalListener:
     def __init__(self, gateway: AnsweringGateway, path: str) -> None:
         self.gateway = gateway
         self.path = path
-        self._loop = asyncio.get_running_loop()
-        self._sock = bind_unix(path)
-        self._sock.listen(_BACKLOG)
-        self._sock.setblocking(False)
-        self._loop.add_reader(self._sock.fileno(), self._accept)
+        sock = bind_unix(path)
+        sock.listen(_BACKLOG)
+        sock.setblocking(False)
+        failed = partial(gateway.log.error, "cannot accept", path=path)
+        self._accepting = Accepting(sock, self._accepted, gateway.clock, lambda why: failed(why=why))
 
-    def _accept(self) -> None:
-        for _ in range(_ACCEPTS):
-            try:
-                sock, _ = self._sock.accept()
-            except OSError:
-                return
-            sock.setblocking(False)
-            connection = ClientLink(sock, self.gateway, Identity(listener="INTERNAL"))
-            connection.requests.table = PREAMBLE_ONLY
-            self.gateway.connections.add(connection)
-            connection.start()
+    def _accepted(self, sock: socket.socket, peer: Any) -> None:
+        sock.setblocking(False)
+        connection = ClientLink(sock, self.gateway, Identity(listener="INTERNAL"))
+        connection.requests.table = PREAMBLE_ONLY
+        self.gateway.connections.add(connection)
+        connection.start()
 
     def close(self) -> None:
-        self._loop.remove_reader(self._sock.fileno())
-        self._sock.close()
+        self._accepting.close()
         with contextlib.suppress(FileNotFoundError):
             os.unlink(self.path)
 
@@ -102,8 +90,7 @@ class GatewayListener:
         self.throttled = unlimited(gateway.clock) if throttled is None else throttled
         self.hosts = list(hosts)
         self.base_port = base_port
-        self.nodes: dict[int, list[socket.socket]] = {}
-        self._loop = asyncio.get_running_loop()
+        self.nodes: dict[int, list[Accepting]] = {}
 
     def open_node(self, node_id: int) -> None:
         """Opens the node's port on every host; a host this machine does not have (no IPv6) is left out, but not all."""
@@ -114,11 +101,11 @@ class GatewayListener:
             try:
                 sock = _bind(host, self.base_port + node_id if self.base_port else 0)
             except PortTakenError:
-                self._close(opened)
+                _close(opened)
                 raise
             except OSError as error:
                 if error.errno not in {errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT}:
-                    self._close(opened)
+                    _close(opened)
                     raise
                 self.gateway.log.warning("listen address left out", host=host, why=str(error))
                 continue
@@ -129,9 +116,16 @@ class GatewayListener:
             raise OSError(
                 errno.EADDRNOTAVAIL, f"none of the listen addresses {', '.join(self.hosts)} is of this machine"
             )
-        self.nodes[node_id] = opened
-        for sock in opened:
-            self._loop.add_reader(sock.fileno(), self._accept, sock, node_id)
+        self.nodes[node_id] = [self._accepting(sock, node_id) for sock in opened]
+
+    def _accepting(self, listening: socket.socket, node_id: int) -> Accepting:
+        def accepted(sock: socket.socket, peer: Any) -> None:
+            self._accepted(sock, peer, node_id)
+
+        def failed(why: str) -> None:
+            self.gateway.log.error("cannot accept", node=node_id, why=why)
+
+        return Accepting(listening, accepted, self.gateway.clock, failed)
 
     def image_changed(self, old: MetadataImage, new: MetadataImage) -> None:
         """A port for each new broker; a dead one's stays."""
@@ -146,30 +140,8 @@ class GatewayListener:
     @property
     def addresses(self) -> list[str]:
         """host:port of node 0 on every host."""
-        named = [sock.getsockname()[:2] for sock in self.nodes.get(0, [])]
+        named = [accepting.listening.getsockname()[:2] for accepting in self.nodes.get(0, [])]
         return [str(Address(host, port)) for host, port in named]
-
-    def _accept(self, listening: socket.socket, node_id: int) -> None:
-        for _ in range(_ACCEPTS):
-            try:
-                sock, peer = listening.accept()
-            except (BlockingIOError, InterruptedError, ConnectionAbortedError):
-                return
-            except OSError as error:  # out of file descriptors: those waiting stay in the backlog for a while
-                self.gateway.log.error("cannot accept", node=node_id, why=os.strerror(error.errno or 0))
-                self._rest(listening, node_id)
-                return
-            self._accepted(sock, peer, node_id)
-
-    def _rest(self, listening: socket.socket, node_id: int) -> None:
-        """Looks away from a socket that cannot be served now; it would wake the loop again and again."""
-        self._loop.remove_reader(listening.fileno())
-
-        def again() -> None:
-            if listening.fileno() >= 0:
-                self._loop.add_reader(listening.fileno(), self._accept, listening, node_id)
-
-        self.gateway.clock.call_later(_REST_MS, again)
 
     def _accepted(self, sock: socket.socket, peer: Any, node_id: int) -> None:
         gateway = self.gateway
@@ -208,15 +180,11 @@ class GatewayListener:
         self.gateway.connections.add(connection)
         connection.start()
 
-    def _close(self, sockets: Sequence[socket.socket]) -> None:
-        for sock in sockets:
-            self._loop.remove_reader(sock.fileno())
-            sock.close()
-
     def close(self) -> None:
         """Closes the ports; connections stay."""
-        for sockets in self.nodes.values():
-            self._close(sockets)
+        for node in self.nodes.values():
+            for accepting in node:
+                accepting.close()
         self.nodes.clear()
         self.throttled.close()
         if self.handshakes is not None:
