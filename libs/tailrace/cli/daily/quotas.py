@@ -11,12 +11,13 @@ from typing import Annotated, Any, Final
 import typer
 
 from tailrace.cli.daily.connection import Bootstrap, Json, given, pairs, table
-from tailrace.cli.daily.nodes import Nodes, nodes
-from tailrace.cli.daily.refusals import RefusedError
+from tailrace.cli.daily.nodes import EVERY_CODE, Nodes, nodes
+from tailrace.cli.daily.refusals import RefusedError, lines
 from tailrace.cli.daily.status import asked, running_admin
 from tailrace.quota.entity import CLIENT_ID, IP, USER
 from tailrace.runtime.run_files import default_data_dir
 from tailrace.wire import messages as m
+from tailrace.wire.response_errors import response_errors
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -172,7 +173,11 @@ def _alter(cluster: Nodes, entity: Entity, values: Mapping[str, float | None]) -
             for key, value in values.items()
         ],
     )
-    cluster.ask(m.AlterClientQuotasRequest(entries=[row], validate_only=False), 1)
+    request = m.AlterClientQuotasRequest(entries=[row], validate_only=False)
+    answer = cluster.ask(request, 1, handled=EVERY_CODE)
+    # An answer's row has no name of its own.
+    if refused := [e._replace(names=(_named(entity),)) for e in response_errors(request.API_KEY, answer)]:
+        raise RefusedError(lines(refused))
     typer.echo(f"changed quotas of {_named(entity)}")
 
 

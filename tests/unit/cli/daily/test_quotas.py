@@ -159,3 +159,14 @@ def test_top_shows_shares_and_who_is_throttled(monkeypatch: pytest.MonkeyPatch, 
     assert json.loads(typed("top", "--admin", "http://here:1", "--json").output) == [ROW, ROW]
     nobody = typed("top", "--data", str(tmp_path))
     assert nobody.exit_code == 1 and "--admin" in nobody.output
+
+
+def test_a_refused_change_names_its_entity(cluster: Recording, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused(message: Any) -> Any:
+        entry = m.AlterClientQuotasResponse.EntryData(error_code=42, error_message="must be greater than 0", entity=[])
+        return m.AlterClientQuotasResponse(throttle_time_ms=0, entries=[entry])
+
+    monkeypatch.setattr(cluster, "answer", refused)
+    done = typed("set", "--client-id", "app", "--default-user", "producer_byte_rate=-5")
+    assert done.exit_code == 1
+    assert done.output == "user <default>, client-id app: INVALID_REQUEST: must be greater than 0\n"
