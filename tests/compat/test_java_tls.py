@@ -18,17 +18,12 @@ LINES = [f"line {number}" for number in range(500)]
 USER = r"CN=svc\, one,OU=jobs,O=Example"  # as X500Principal writes it
 
 
-@pytest.fixture(scope="module")
-def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
-    return Authority(tmp_path_factory.mktemp("certificates"))
-
-
 @pytest.fixture(scope="module", params=WAYS, ids=lambda way: way.replace(" ", "-"))
 def cluster(request: pytest.FixtureRequest, authority: Authority) -> Iterator[Cluster]:
     settings = {
         "gateway.security.protocol": "SSL",
         "ssl.keystore.type": "PEM",
-        "ssl.keystore.location": str(authority.sign("server", "/O=Example/CN=tailrace", rsa=True).both),
+        "ssl.keystore.location": str(authority.sign("rsa-server", "/O=Example/CN=tailrace", rsa=True).both),
         "ssl.truststore.type": "PEM",
         "ssl.truststore.location": str(authority.certificate),
         "ssl.client.auth": "required",

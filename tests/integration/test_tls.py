@@ -33,21 +33,6 @@ LARGE_BYTES = 900_000
 LARGE_COUNT = 24
 
 
-@pytest.fixture(scope="module")
-def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
-    return Authority(tmp_path_factory.mktemp("certificates"))
-
-
-@pytest.fixture(scope="module")
-def server(authority: Authority) -> Pair:
-    return authority.sign("server", "/O=Example/CN=tailrace")
-
-
-@pytest.fixture(scope="module")
-def alice(authority: Authority) -> Pair:
-    return authority.sign("alice", "/O=Example/OU=eng/CN=alice")
-
-
 @pytest.fixture(scope="module", params=WAYS, ids=lambda way: way.replace(" ", "-"))
 def cluster(request: pytest.FixtureRequest, authority: Authority, server: Pair) -> Iterator[Cluster]:
     settings = {

@@ -23,21 +23,6 @@ from tailrace_gateway.gateway import GatewayLimits
 from tailrace_gateway.relay.deadline_check import RelayDeadlineCheck
 
 
-@pytest.fixture(scope="module")
-def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
-    return Authority(tmp_path_factory.mktemp("certificates"))
-
-
-@pytest.fixture(scope="module")
-def server(authority: Authority) -> Pair:
-    return authority.sign("server", "/CN=gateway")
-
-
-@pytest.fixture(scope="module")
-def alice(authority: Authority) -> Pair:
-    return authority.sign("alice", "/O=Example/CN=alice")
-
-
 @pytest.fixture
 def encrypt(authority: Authority, server: Pair) -> Callable[[World], World]:
     """Makes a world's ports TLS."""
@@ -95,9 +80,9 @@ async def test_the_meter_is_that_of_the_certificates_user_and_the_client_is_mute
     limited = await client(world, authority, alice)
     limited.send(produce(1))
     await limited.answer()
-    assert asked[-1] == (0, b"test", "CN=alice,O=Example")
+    assert asked[-1] == (0, b"test", "CN=alice,OU=eng,O=Example")
     (connection,) = world.gateway.connections
-    assert connection.identity.principal == "User:CN=alice,O=Example"
+    assert connection.identity.principal == "User:CN=alice,OU=eng,O=Example"
     assert connection.busy and not connection.slots, "it is muted for the time that it was told (KIP-219)"
     limited.send(produce(2))
     await limited.answer()

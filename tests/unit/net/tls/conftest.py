@@ -1,22 +1,17 @@
-"""One authority, a server's certificate and a client's."""
+"""What a listener is set to."""
 
 from __future__ import annotations
 
 import pytest
 
 from support.certificates import Authority, Pair
+from tailrace.net.tls.settings import TlsSettings
 
 
-@pytest.fixture(scope="session")
-def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
-    return Authority(tmp_path_factory.mktemp("certificates"))
-
-
-@pytest.fixture(scope="session")
-def server(authority: Authority) -> Pair:
-    return authority.sign("server", "/O=Example/CN=tailrace")
-
-
-@pytest.fixture(scope="session")
-def alice(authority: Authority) -> Pair:
-    return authority.sign("alice", "/O=Example/OU=eng/CN=alice")
+@pytest.fixture
+def settings(server: Pair, authority: Authority) -> TlsSettings:
+    return TlsSettings(
+        keystore_location=str(server.both),
+        truststore_location=str(authority.certificate),
+        client_auth="requested",
+    )

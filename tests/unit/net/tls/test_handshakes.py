@@ -64,15 +64,6 @@ async def running(settings: TlsSettings, deadline_ms: float = 10_000, **options:
         world.listener.close()
 
 
-@pytest.fixture
-def settings(server: Pair, authority: Authority) -> TlsSettings:
-    return TlsSettings(
-        keystore_location=str(server.both),
-        truststore_location=str(authority.certificate),
-        client_auth="requested",
-    )
-
-
 async def turns_until(reached: Callable[[], bool]) -> None:
     async with asyncio.timeout(20):
         while not reached():  # noqa: ASYNC110 - turns, not time

@@ -72,15 +72,6 @@ class World:
         return TlsClient(sock, client_tls(self.trusted.certificate, client)).handshake()
 
 
-@pytest.fixture
-def settings(server: Pair, authority: Authority) -> TlsSettings:
-    return TlsSettings(
-        keystore_location=str(server.both),
-        truststore_location=str(authority.certificate),
-        client_auth="requested",
-    )
-
-
 @asynccontextmanager
 async def running(settings: TlsSettings, trusted: Authority, **options: Any) -> AsyncIterator[World]:
     role, calls, clock = Role(), structlog.testing.CapturingLogger(), SystemClock()
