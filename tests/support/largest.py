@@ -30,10 +30,11 @@ class Largest:
 
     api: Api
     path: str
+    version: int
 
     @property
     def name(self) -> str:
-        return f"{ApiKey(self.api.key).name} v{self.api.max_version}: {self.path}"
+        return f"{ApiKey(self.api.key).name} v{self.version}: {self.path}"
 
     def frame(self, scale: float = 1.0) -> bytes:
         most = MOST_ROWS if self.api.key in _OWN_LIMIT else MOST_REQUEST_ROWS
@@ -50,30 +51,36 @@ class Largest:
         below = sum(1 for _ in _inner_lists(fields[outer])) if not inner else 0
         if below:  # they have a row each, which counts as well
             counts[outer] = max(1, rows // (1 + below))
-        version = self.api.max_version
+        version = self.version
         values = {
             name: _value(field, name, version, counts if name == outer else {}, 0)
             for name, field in fields.items()
             if field.for_version_q(version)
         }
         message = self.api.request(**values)
-        return codec.encode_request(message, self.api.max_version, 1, "largest")
+        return codec.encode_request(message, version, 1, "largest")
 
 
 def all_largest() -> Iterator[Largest]:
-    """One for each list of each API."""
+    """One for each list of each API, in the highest version that has the list."""
     for key, api in sorted(APIS.items()):
         if key in _LEFT_OUT:
             continue
         for name, field in struct_of(api.request).fields.items():
-            if field.is_array() and field.for_version_q(api.max_version):
-                yield Largest(api, name)
-                if field.array_of.is_struct():
-                    yield from (
-                        Largest(api, f"{name}.{inner}")
-                        for inner, below in field.array_of.fields.items()
-                        if below.is_array() and below.for_version_q(api.max_version)
-                    )
+            if not field.is_array() or (version := _highest(api, field)) is None:
+                continue
+            yield Largest(api, name, version)
+            if field.array_of.is_struct():
+                yield from (
+                    Largest(api, f"{name}.{inner}", version)
+                    for inner, below in field.array_of.fields.items()
+                    if below.is_array() and below.for_version_q(version)
+                )
+
+
+def _highest(api: Api, field: Any) -> int | None:
+    versions = range(api.max_version, api.min_version - 1, -1)
+    return next((version for version in versions if field.for_version_q(version)), None)
 
 
 def _inner_lists(field: Any) -> Iterator[str]:

@@ -1,54 +1,88 @@
 """How much interpreted work something is, as a number that no machine's load changes: how it grows is the question."""
 
+import asyncio
 import sys
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
 from types import FrameType
 from typing import Any
 
 
+@dataclass
+class Count:
+    """The bytecodes that ran; what C does by itself, as the copy of a dict, is one however long it takes."""
+
+    steps: int = 0
+
+
 def steps(work: Callable[[], Any]) -> int:
-    """Counts the bytecodes that run; what C does by itself, as the copy of a dict, is one however long it takes."""
-    return _monitored(work) if sys.version_info >= (3, 12) else _traced(work)
+    """How many bytecodes run."""
+    with _counting() as count:
+        work()
+    return count.steps
 
 
-def _traced(work: Callable[[], Any]) -> int:
-    count = 0
+async def longest_stretch(work: Awaitable[Any]) -> int:
+    """The most bytecodes that run between two turns of the event loop, until the work is done."""
+    loop, longest, last, done = asyncio.get_running_loop(), 0, 0, False
+
+    def turn() -> None:
+        nonlocal longest, last
+        longest, last = max(longest, count.steps - last), count.steps
+        if not done:
+            loop.call_soon(turn)
+
+    loop.set_debug(False)  # which would look at the stack at every turn, and have that counted
+    with _counting() as count:
+        loop.call_soon(turn)
+        await work
+        done = True
+    return max(longest, count.steps - last)
+
+
+@contextmanager
+def _counting() -> Iterator[Count]:
+    with _monitored() if sys.version_info >= (3, 12) else _traced() as count:
+        yield count
+
+
+@contextmanager
+def _traced() -> Iterator[Count]:
+    count = Count()
 
     def trace(frame: FrameType, event: str, _argument: Any) -> Any:
-        nonlocal count
         frame.f_trace_opcodes = True
         frame.f_trace_lines = False
-        count += event == "opcode"
+        count.steps += event == "opcode"
         return trace
 
     before = sys.gettrace()
     sys.settrace(trace)
     try:
-        work()
+        yield count
     finally:
         sys.settrace(before)
-    return count
 
 
-def _monitored(work: Callable[[], Any]) -> int:
+@contextmanager
+def _monitored() -> Iterator[Count]:
     """By PEP 669: a trace function is not told of the first opcodes on Python 3.13."""
     monitoring: Any = getattr(sys, "monitoring")  # noqa: B009  # which mypy, for 3.11, does not know
-    tool, event, count = 4, monitoring.events.INSTRUCTION, 0
+    tool, event, count = 4, monitoring.events.INSTRUCTION, Count()
 
     def step(_code: Any, _offset: int) -> None:
-        nonlocal count
-        count += 1
+        count.steps += 1
 
     monitoring.use_tool_id(tool, "steps")
     monitoring.register_callback(tool, event, step)
     monitoring.set_events(tool, event)
     try:
-        work()
+        yield count
     finally:
         monitoring.set_events(tool, 0)
         monitoring.register_callback(tool, event, None)
         monitoring.free_tool_id(tool)
-    return count
 
 
 def grows(work: Callable[[int], Callable[[], Any]], few: int = 50, times: int = 5) -> float:

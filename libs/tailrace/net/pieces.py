@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import heapq
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Generator, Hashable, Iterable
+from collections.abc import AsyncIterator, Callable, Generator, Hashable, Iterable, Iterator
 from typing import Any, Final, TypeVar
 from weakref import WeakKeyDictionary
 
@@ -79,6 +79,14 @@ async def in_pieces(
                 done, look, began = 0, step, thread_time_ms()
 
 
+def with_rows(owners: Iterable[_Row], name: str) -> Iterator[tuple[_Row, Any]]:
+    """Each of the owners with None and then with each row of its list of that name: so the empty ones count, too."""
+    for owner in owners:
+        yield owner, None
+        for row in getattr(owner, name):
+            yield owner, row
+
+
 async def in_turns(steps: Generator[None, None, _Found]) -> _Found:
     """What a generator returns; wherever it yields others have their turn."""
     while True:
@@ -107,8 +115,13 @@ async def in_order(texts: Iterable[str]) -> list[str]:
         if len(unsorted[-1]) == ROWS_AT_ONCE:
             unsorted.append([])
         unsorted[-1].append(text)
-    pieces = [sorted(piece) async for piece in in_pieces(unsorted, 4)]
-    return pieces[0] if len(pieces) == 1 else [text async for text in in_pieces(heapq.merge(*pieces))]
+    if len(unsorted) == 1:
+        return sorted(unsorted[0])
+    async for piece in in_pieces(unsorted, 4):
+        piece.sort()
+    merged = [text async for text in in_pieces(heapq.merge(*unsorted))]
+    await freed(unsorted)
+    return merged
 
 
 async def each_once(rows: AsyncIterator[_Key]) -> Spread[_Key, None]:

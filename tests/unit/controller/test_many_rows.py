@@ -70,6 +70,26 @@ def test_each_of_many_topics_that_are_created_costs_the_same(separator: str) -> 
     assert grows(lambda many: create(cluster(3), named(many, separator), {"retention.ms": "1"})) < LINEAR
 
 
+def test_of_very_many_configs_of_one_topic_no_more_are_looked_at_than_there_can_be() -> None:
+    def asking(many: int) -> Callable[[], Any]:
+        return create(cluster(3), ["t"], {f"no.{number}": "1" for number in range(many)})
+
+    (answered,) = asking(1_000)().reply.topics
+    assert answered.error_code == ErrorCode.INVALID_CONFIG
+    assert answered.error_message.startswith("Unknown topic config name: no.")
+    assert steps(asking(1_000)) < 1.1 * steps(asking(100))
+
+
+def test_of_very_many_parts_of_a_quota_entity_no_more_are_looked_at_than_the_first_unknown_one() -> None:
+    row = AlterClientQuotasRequest.EntryData
+    parts = [row.EntityData(entity_type=f"kind-{number}", entity_name="n") for number in range(1_000)]
+    request = AlterClientQuotasRequest(entries=[row(entity=parts, ops=[])], validate_only=True)
+    (answered,) = client_quotas.alter(cluster(3), request).reply.entries
+    assert answered.error_code == ErrorCode.INVALID_REQUEST
+    assert answered.error_message == "Unhandled client quota entity type: kind-0"
+    assert len(answered.entity) == 1_000
+
+
 @pytest.mark.parametrize("separator", ["-", ".", "_"])
 def test_the_topics_there_are_are_looked_at_once_and_not_for_each_that_is_created(separator: str) -> None:
     def beside(old: int, new: int) -> int:

@@ -19,7 +19,7 @@ ROW: Final = Struct(">qiiqiqB")  # a DescribedProducer's fields and the tag sect
 NO_SEQUENCE: Final = -1
 _PARTITION: Final = Struct(">ih")
 _NO_TAGS: Final = b"\x00"
-_ROWS_AT_ONCE: Final = 1000
+_ROWS_AT_ONCE: Final = 500
 
 
 class DescribedProducer(NamedTuple):
@@ -85,6 +85,9 @@ def encoding_describe_producers(
             if work % _ROWS_AT_ONCE == 0:
                 yield
         out += _NO_TAGS
+        work += 1
+        if work % _ROWS_AT_ONCE == 0:
+            yield
     out += _NO_TAGS
     return out
 

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from tailrace.errors import ApiError, ErrorCode
 from tailrace.net.context import Context
-from tailrace.net.pieces import in_pieces
+from tailrace.net.pieces import in_pieces, with_rows
 from tailrace.wire.messages import DeleteRecordsRequest, DeleteRecordsResponse
 from tailrace_broker.waiting import offset_wait
 
@@ -23,21 +22,18 @@ _Row = _Topic.DeleteRecordsPartitionResult
 async def handle(request: DeleteRecordsRequest, context: Context, broker: Broker) -> DeleteRecordsResponse:
     """Answers the new log start offset of each partition."""
     until_ms = broker.monotonic_ms() + request.timeout_ms
-    asked = ((topic.name, row) for topic in request.topics for row in topic.partitions)
-    begun = [
-        _begin(broker, name, row.partition_index, row.offset) async for name, row in in_pieces(asked, _MOST_AT_ONCE)
-    ]
-    rows = iter(begun)
-    topics = []
-    async for topic in in_pieces(request.topics):
-        answers = []
-        async for one in in_pieces(islice(rows, len(topic.partitions))):
-            if isinstance(one, _Row):
-                answers.append(one)
-            else:
+    topics: list[_Topic] = []
+    async for topic, row in in_pieces(with_rows(request.topics, "partitions"), _MOST_AT_ONCE):
+        if row is None:
+            topics.append(_Topic(name=topic.name, partitions=[]))
+        else:
+            topics[-1].partitions.append(_begin(broker, topic.name, row.partition_index, row.offset))
+    async for answered in in_pieces(topics):
+        rows = answered.partitions
+        async for at, one in in_pieces(enumerate(rows)):
+            if not isinstance(one, _Row):
                 partition, offset = one
-                answers.append(await _wait(broker, partition, offset, max(0.0, until_ms - broker.monotonic_ms())))
-        topics.append(_Topic(name=topic.name, partitions=answers))
+                rows[at] = await _wait(broker, partition, offset, max(0.0, until_ms - broker.monotonic_ms()))
     return DeleteRecordsResponse(topics=topics)
 
 

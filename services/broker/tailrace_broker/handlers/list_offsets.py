@@ -23,6 +23,7 @@ from tailrace.log.read import NotCached, TimestampOffset
 from tailrace.net.context import Context
 from tailrace.net.dispatch import ORDINARY
 from tailrace.net.pieces import freed, in_pieces, in_turns
+from tailrace.net.spread import Spread
 from tailrace.wire.encode_buffer import EncodeBuffer
 from tailrace.wire.hot.list_offsets import (
     AskedOffsets,
@@ -131,15 +132,18 @@ async def _asked(request: ListOffsetsRequest) -> tuple[list[tuple[bytes, list[Wa
     A topic that is named twice is one by now (wire/repeats.py).
     """
     repeated, topics = set[tuple[bytes, int]](), list[tuple[bytes, list[WantedOffset]]]()
+    known = Spread[int, None]()  # a number of each partition of each topic
     async for topic in in_pieces(request.topics):
-        name, kept, known = topic.name.encode(), list[WantedOffset](), set[int]()
+        name, kept = topic.name.encode(), list[WantedOffset]()
         async for row in in_pieces(topic.partitions):
-            if row.partition_index in known:
+            place = row.partition_index * len(request.topics) + len(topics)
+            if place in known:
                 repeated.add((name, row.partition_index))
                 continue
-            known.add(row.partition_index)
+            known[place] = None
             kept.append(WantedOffset(row.partition_index, row.current_leader_epoch, row.timestamp))
         topics.append((name, kept))
+    await freed(known)
     return topics, repeated
 
 

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from tailrace.errors import ApiError, ErrorCode
 from tailrace.net.context import Context
-from tailrace.net.pieces import in_pieces
+from tailrace.net.pieces import in_pieces, with_rows
 from tailrace.wire.messages import OffsetForLeaderEpochRequest, OffsetForLeaderEpochResponse
 
 if TYPE_CHECKING:
@@ -22,14 +21,13 @@ async def handle(
     request: OffsetForLeaderEpochRequest, context: Context, broker: Broker
 ) -> OffsetForLeaderEpochResponse:
     """One row per asked partition."""
-    asked = ((topic.topic, want) for topic in request.topics for want in topic.partitions)
-    found = iter([_row(broker, name, want) async for name, want in in_pieces(asked, _MOST_AT_ONCE)])
-    return OffsetForLeaderEpochResponse(
-        topics=[
-            _Topic(topic=topic.topic, partitions=list(islice(found, len(topic.partitions))))
-            async for topic in in_pieces(request.topics)
-        ]
-    )
+    topics: list[_Topic] = []
+    async for topic, want in in_pieces(with_rows(request.topics, "partitions"), _MOST_AT_ONCE):
+        if want is None:
+            topics.append(_Topic(topic=topic.topic, partitions=[]))
+        else:
+            topics[-1].partitions.append(_row(broker, topic.topic, want))
+    return OffsetForLeaderEpochResponse(topics=topics)
 
 
 def _row(broker: Broker, topic: str, want: Any) -> Any:

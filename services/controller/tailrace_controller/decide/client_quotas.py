@@ -46,7 +46,11 @@ def alter(image: MetadataImage, request: AlterClientQuotasRequest) -> Controller
 
 
 def _alter_one(image: MetadataImage, entry: Any) -> list[ClientQuotaRecord]:
-    names = {part.entity_type: part.entity_name for part in entry.entity}
+    names: dict[str, str | None] = {}
+    for part in entry.entity:
+        names[part.entity_type] = part.entity_name
+        if part.entity_type not in KAFKA_ENTITY_TYPES:
+            break  # it is refused: very many names would make the mapping grow in one long step
     _check_entity(names)
     entity = tuple(QuotaEntity(kind, name) for kind, name in names.items())
     keys = IP_KEYS if IP in names else KEYS

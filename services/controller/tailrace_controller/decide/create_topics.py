@@ -6,6 +6,7 @@ from typing import Any
 from uuid import UUID
 
 from tailrace.config import Config, describe
+from tailrace.config.definitions import TOPIC_DEFINITIONS
 from tailrace.config.topic import validate
 from tailrace.errors import ApiError, ErrorCode
 from tailrace.kafka.resources import ConfigResource
@@ -62,6 +63,16 @@ def create(
     )
 
 
+def _overrides(topic: Any) -> dict[str, Any]:
+    """The topic's own configs. No more than there can be and one: with more than that a name is unknown anyway."""
+    overrides: dict[str, Any] = {}
+    for item in topic.configs or ():
+        overrides[item.name] = item.value
+        if len(overrides) > len(TOPIC_DEFINITIONS):
+            break
+    return overrides
+
+
 def _check_partitions(request: CreateTopicsRequest, config: Config) -> None:
     """Before any is made: those of all topics together."""
     default = config.num_partitions
@@ -87,7 +98,7 @@ class _Creation:
         """Returns the answer for a topic whose records are among the others' now."""
         image, config = self._image, self._config
         self._check_name(topic.name)
-        overrides = {item.name: item.value for item in topic.configs or ()}
+        overrides = _overrides(topic)
         if nulls := [key for key, value in overrides.items() if value is None]:
             why = f"Null value not supported for topic configs: {','.join(nulls)}"
             raise ApiError(ErrorCode.INVALID_CONFIG, why)

@@ -49,7 +49,7 @@ async def handle(request: DescribeQuorumRequest, context: Context, role: Control
 
 
 def _is_the_log(request: DescribeQuorumRequest) -> bool:
-    named = [(topic.topic_name, [row.partition_index for row in topic.partitions]) for topic in request.topics[:2]]
+    named = [(topic.topic_name, [row.partition_index for row in topic.partitions[:2]]) for topic in request.topics[:2]]
     return named == [(CLUSTER_METADATA_TOPIC, [0])]
 
 

@@ -5,13 +5,15 @@ A leader asks for its producers: with verify_only whether the transaction has th
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable
 from typing import Any
 
 from tailrace.errors import ApiError, ErrorCode
 from tailrace.kafka.ids import TopicPartition
+from tailrace.metadata.image import MetadataImage
 from tailrace.net.context import Context
-from tailrace.net.pieces import in_pieces
+from tailrace.net.pieces import freed, in_pieces
+from tailrace.net.spread import Spread
 from tailrace.state import ProducerIdAndEpoch
 from tailrace.wire.messages import AddPartitionsToTxnRequest, AddPartitionsToTxnResponse
 from tailrace_coordinator.coordinator import Coordinator
@@ -21,6 +23,7 @@ _TOPIC = AddPartitionsToTxnResponse.AddPartitionsToTxnTopicResult
 _PARTITION = _TOPIC.AddPartitionsToTxnPartitionResult
 _RESULT = AddPartitionsToTxnResponse.AddPartitionsToTxnResult
 _LEADERS_FROM = 4
+_TRANSACTIONS_AT_ONCE = 50  # before others have their turn: each is a decision of a shard's machine
 _OF_LEADERS = 2  # the transaction version of producers whose partitions leaders add
 
 
@@ -30,7 +33,7 @@ async def handle(
     """Answers one code per partition; all have the same if the transaction is refused."""
     if context.api_version >= _LEADERS_FROM:
         results = []
-        for asked in request.transactions:
+        async for asked in in_pieces(request.transactions, _TRANSACTIONS_AT_ONCE):
             topics = await _codes(asked, asked.topics, context, coordinator, verify_only=asked.verify_only)
             results.append(_RESULT(transactional_id=asked.transactional_id, topic_results=topics))
         return AddPartitionsToTxnResponse(error_code=0, results_by_transaction=results)
@@ -40,14 +43,12 @@ async def handle(
 
 async def _of_a_client(request: AddPartitionsToTxnRequest, context: Context, coordinator: Coordinator) -> list[Any]:
     """What does not exist is refused, and all the rest is not tried then."""
-    asked = _V3(request)
-    unknown = await _unknown(request.v3_and_below_topics, coordinator)
-    if unknown and await coordinator.caught_up():
-        unknown = await _unknown(request.v3_and_below_topics, coordinator)
-    if unknown:
-        codes = dict.fromkeys(unknown, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-        return await _topics(request.v3_and_below_topics, codes, ErrorCode.OPERATION_NOT_ATTEMPTED)
-    return await _codes(asked, request.v3_and_below_topics, context, coordinator, verify_only=False)
+    topics, image = request.v3_and_below_topics, coordinator.image
+    if await _lacks(image, topics) and await coordinator.caught_up():
+        image = coordinator.image
+    if await _lacks(image, topics):
+        return await _topics(topics, lambda topic, index: _not_tried(image, topic, index))
+    return await _codes(_V3(request), topics, context, coordinator, verify_only=False)
 
 
 class _V3:
@@ -61,13 +62,22 @@ class _V3:
         self.producer_epoch = request.v3_and_below_producer_epoch
 
 
-async def _unknown(topics: Any, coordinator: Coordinator) -> set[TopicPartition]:
-    unknown = set()
+async def _lacks(image: MetadataImage, topics: Any) -> bool:
     async for topic in in_pieces(topics):
-        found = coordinator.image.topic(topic.name)
-        count = 0 if found is None else len(found.partitions)
-        unknown.update([(topic.name, index) async for index in in_pieces(topic.partitions) if not 0 <= index < count])
-    return unknown
+        async for index in in_pieces(topic.partitions):
+            if not _exists(image, topic.name, index):
+                return True
+    return False
+
+
+def _exists(image: MetadataImage, topic: str, index: int) -> bool:
+    found = image.topic(topic)
+    return found is not None and 0 <= index < len(found.partitions)
+
+
+def _not_tried(image: MetadataImage, topic: str, index: int) -> ErrorCode:
+    exists = _exists(image, topic, index)
+    return ErrorCode.OPERATION_NOT_ATTEMPTED if exists else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
 async def _codes(
@@ -78,7 +88,7 @@ async def _codes(
     ]
     producer = ProducerIdAndEpoch(asked.producer_id, asked.producer_epoch)
     transactional_id = asked.transactional_id
-    codes: Mapping[TopicPartition, ErrorCode] = {}
+    codes = Spread[TopicPartition, ErrorCode]()
     code = ErrorCode.NONE
     try:
         if not transactional_id:
@@ -90,22 +100,24 @@ async def _codes(
                     now_ms, token, transactional_id, producer, partitions
                 ),
             )
-            codes = dict(zip(partitions, verified, strict=True))
+            async for partition, found in in_pieces(zip(partitions, verified, strict=True)):
+                codes[partition] = found
         else:
             version = _OF_LEADERS if context.api_version >= _LEADERS_FROM else 0
             await add(coordinator, transactional_id, producer, partitions, version)
     except ApiError as refused:
         code = of_version(refused.code, context.api_version, since=2)
-    return await _topics(topics, codes, code)
+    answered = await _topics(topics, lambda topic, index: codes.get((topic, index), code))
+    await freed(codes, partitions)
+    return answered
 
 
-async def _topics(topics: Any, codes: Mapping[TopicPartition, ErrorCode], code: ErrorCode) -> list[Any]:
-    """code: of what has none of its own."""
+async def _topics(topics: Any, code_of: Callable[[str, int], ErrorCode]) -> list[Any]:
     return [
         _TOPIC(
             name=topic.name,
             results_by_partition=[
-                _PARTITION(partition_index=index, partition_error_code=codes.get((topic.name, index), code))
+                _PARTITION(partition_index=index, partition_error_code=code_of(topic.name, index))
                 async for index in in_pieces(topic.partitions)
             ],
         )

@@ -52,6 +52,7 @@ async def sorted_positions(
     """
     rows, positions = await _sorted(request, coordinator.image, None, by_id=by_id)
     if len(positions) < sum(map(len, rows)):
+        await freed(rows, positions)
         late = None if await coordinator.caught_up() else ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
         rows, positions = await _sorted(request, coordinator.image, late, by_id=by_id)
     return rows, positions

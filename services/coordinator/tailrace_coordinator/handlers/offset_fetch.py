@@ -43,7 +43,10 @@ async def handle(request: OffsetFetchRequest, context: Context, coordinator: Coo
         return OffsetFetchResponse(groups=rows)
     found = await _fetch(coordinator, request, request.topics, require_stable=_stable(request, context))
     topic = OffsetFetchResponse.OffsetFetchResponseTopic
-    rows = await _all(found) if request.topics is None else [(t.name, t.partition_indexes) for t in request.topics]
+    if request.topics is None:
+        rows = await _all(found)
+    else:
+        rows = [(t.name, t.partition_indexes) async for t in in_pieces(request.topics)]
     topics, size_bytes = [], 0
     async for name, indexes in in_pieces(rows):
         partitions = [
@@ -84,9 +87,12 @@ async def _group(asked: Any, version: int, coordinator: Coordinator, budget: Ans
         rows = [(name, None, indexes) for name, indexes in await _all(found)]
     elif by_id:
         by_name = zip(asked.topics, names, strict=True)
-        rows = [(None if topic is None else topic.name, t.topic_id, t.partition_indexes) for t, topic in by_name]
+        rows = [
+            (None if topic is None else topic.name, t.topic_id, t.partition_indexes)
+            async for t, topic in in_pieces(by_name)
+        ]
     else:
-        rows = [(t.name, None, t.partition_indexes) for t in asked.topics]
+        rows = [(t.name, None, t.partition_indexes) async for t in in_pieces(asked.topics)]
     topics, size_bytes = [], 0
     async for name, topic_id, indexes in in_pieces(rows):
         row = await _topic(coordinator, name, topic_id, indexes, found)

@@ -15,7 +15,7 @@ from tailrace.errors import ApiError, ErrorCode
 from tailrace.kafka.topics import INTERNAL_TOPICS
 from tailrace.metadata.image import MetadataImage, TopicImage
 from tailrace.net.context import Context
-from tailrace.net.pieces import ROWS_AT_ONCE, in_order, in_turns
+from tailrace.net.pieces import ROWS_AT_ONCE, freed, in_order, in_turns
 from tailrace.wire.messages import DescribeTopicPartitionsResponse
 from tailrace_gateway.gateway import Gateway
 from tailrace_gateway.handlers.operations import TOPIC_OPERATIONS_BITS
@@ -31,28 +31,29 @@ async def handle(request: Any, context: Context, gateway: Gateway) -> DescribeTo
     reach = Reach(gateway, image)
     named = bool(request.topics)
     names = await in_order((topic.name for topic in request.topics) if named else image.topics)
-    first = 0
+    start = first = 0
     if cursor is not None:
         if cursor.partition_index < 0:
             raise ApiError(ErrorCode.INVALID_REQUEST, "the cursor's partition must not be negative")
         start = bisect_left(names, cursor.topic_name)
         if named and names[start : start + 1] != [cursor.topic_name]:
             raise ApiError(ErrorCode.INVALID_REQUEST, "the cursor must be at one of the topics asked for")
-        names = names[start:]
-        first = cursor.partition_index if names and names[0] == cursor.topic_name else 0
+        first = cursor.partition_index if names[start : start + 1] == [cursor.topic_name] else 0
     left = min(max(request.response_partition_limit, 1), PARTITIONS_MAX)
-    topics, next_cursor = await in_turns(_page(reach, image, names, first, left, named))
+    topics, next_cursor = await in_turns(_page(reach, image, names, (start, first), left, named))
+    await freed(names)
     return DescribeTopicPartitionsResponse(topics=topics, next_cursor=next_cursor)
 
 
 def _page(
-    reach: Reach, image: MetadataImage, names: list[str], first: int, left: int, named: bool
+    reach: Reach, image: MetadataImage, names: list[str], begin: tuple[int, int], left: int, named: bool
 ) -> Generator[None, None, tuple[list[_Topic], Any]]:
-    """One page from partition `first` of the first topic on, and the cursor of the next one; yields between topics."""
+    """One page, and the cursor of the next one; yields between topics. begin: the place in names, and the partition."""
     topics: list[_Topic] = []
     next_cursor = None
     work = 0
-    for name in names:
+    start, first = begin
+    for name in map(names.__getitem__, range(start, len(names))):  # a copy of the rest is one long step
         work += 1
         if work >= ROWS_AT_ONCE:
             work = 0

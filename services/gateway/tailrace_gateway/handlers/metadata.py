@@ -76,7 +76,8 @@ async def _topics(request: Any, version: int, gateway: Gateway, image: MetadataI
     operations = version >= 8 and bool(request.include_topic_authorized_operations)
     told, reach = gateway.told.of(image, (version, operations)), Reach(gateway, image)
     topics, missing, work = [], list[str](), 0
-    for asked in _asked(request, version, image):
+    answered = Spread[Any, None]()
+    for asked in _asked(request, version, image, answered):
         if work >= _MOST_AT_ONCE:
             await gateway.others_first()
             work = 0
@@ -98,6 +99,7 @@ async def _topics(request: Any, version: int, gateway: Gateway, image: MetadataI
             known = told[asked.name] = (asked, encode_topic(row, version))
             work += _ENCODED * (1 + len(asked.partitions))
         topics.append(known[1])
+    await freed(answered)
     if 0 < len(missing) <= _MOST_CREATED and (version < 4 or request.allow_auto_topic_creation):
         gateway.auto_create(missing)
     return topics
@@ -112,12 +114,11 @@ async def _known(request: Any, image: MetadataImage) -> list[TopicImage]:
     return [topic async for topic in in_pieces(found) if topic is not None]
 
 
-def _asked(request: Any, version: int, image: MetadataImage) -> Iterator[Any]:
+def _asked(request: Any, version: int, image: MetadataImage, answered: Spread[Any, None]) -> Iterator[Any]:
     """The topics asked for: images, refusals where there is none, and None for what was named before."""
     if request.topics is None or (version == 0 and not request.topics):
         yield from (image.topics[name] for name in sorted(image.topics))
         return
-    answered = Spread[Any, None]()
     for asked in request.topics:
         by_id = version >= 10 and asked.topic_id is not None
         topic = image.topic_by_id(asked.topic_id) if by_id else image.topic(asked.name)

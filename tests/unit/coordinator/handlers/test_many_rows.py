@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
-from uuid import UUID
 
 import pytest
 
 from support.coordinator import TOPIC_ID, Stage, image
 from support.groups import subscription
-from tailrace.errors import ErrorCode
+from support.many_rows import MOST, Asked, asked_of, grows
+from tailrace.errors import ApiError, ErrorCode
 from tailrace.metadata.image import MetadataImage, PartitionImage, TopicImage
+from tailrace.net.context import Context
 from tailrace.net.limits import answer_budget
 from tailrace.wire import messages as m
+from tailrace_coordinator.coordinator import Coordinator
+from tailrace_coordinator.handlers import HANDLERS
 
 MANY = 5_000
 _COMMIT = m.OffsetCommitRequest.OffsetCommitRequestTopic
@@ -56,60 +58,20 @@ def ids(count: int = MANY) -> list[str]:
     return [f"nobody-{n}" for n in range(count)]
 
 
-LEAVERS = [m.LeaveGroupRequest.MemberIdentity(member_id=name, group_instance_id=None) for name in ids()]
-DELETED = m.OffsetDeleteRequest.OffsetDeleteRequestTopic
-REQUESTS: dict[str, tuple[Callable[[], Any], int]] = {
-    "OffsetCommit": (lambda: commit(MANY), 9),
-    "OffsetCommit, unknown": (lambda: commit_unknown(), 9),
-    "OffsetFetch": (fetch, 8),
-    "OffsetFetch of many groups": (lambda: m.OffsetFetchRequest(groups=[_FETCH(group_id=n) for n in ids()]), 8),
-    "OffsetDelete": (lambda: deletion(), 0),
-    "DescribeGroups": (lambda: m.DescribeGroupsRequest(groups=ids(), include_authorized_operations=False), 5),
-    "DeleteGroups": (lambda: m.DeleteGroupsRequest(groups_names=ids()), 2),
-    "LeaveGroup": (lambda: m.LeaveGroupRequest(group_id="g", members=LEAVERS), 5),
-    "SyncGroup": (lambda: sync(), 4),
-}
-
-
-def commit_unknown() -> Any:
-    topic = _COMMIT.OffsetCommitRequestPartition(partition_index=0, committed_offset=0, committed_metadata="")
-    topics = [_COMMIT(name=name, topic_id=UUID(int=9), partitions=[topic]) for name in ids()]
-    return m.OffsetCommitRequest(group_id="g", generation_id_or_member_epoch=-1, member_id="", topics=topics)
-
-
-def deletion() -> Any:
-    rows = [DELETED.OffsetDeleteRequestPartition(partition_index=n) for n in range(MANY)]
-    return m.OffsetDeleteRequest(group_id="g", topics=[DELETED(name="t", partitions=rows)])
-
-
-def sync() -> Any:
-    row = m.SyncGroupRequest.SyncGroupRequestAssignment
-    rows = [row(member_id=name, assignment=b"") for name in ids()]
-    return m.SyncGroupRequest(group_id="g", generation_id=1, member_id="x", assignments=rows)
-
-
-@pytest.mark.parametrize("name", REQUESTS)
-async def test_others_have_their_turn_while_many_rows_are_handled(stage: Stage, name: str) -> None:
-    make, version = REQUESTS[name]
-    request = make()
+@pytest.mark.parametrize("asked", asked_of(HANDLERS), ids=str)
+async def test_no_step_is_longer_because_there_are_more_rows(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch, asked: Asked
+) -> None:
     await stage.ask(commit(10), 9)
-    assert await _turns_during(lambda: stage.ask(request, version)) >= MANY // 1_000
+    assert await grows(monkeypatch, ANSWERED, asked, stage.coordinator) < MOST
 
 
-async def _turns_during(work: Callable[[], Awaitable[Any]]) -> int:
-    """How often others of the loop had their turn."""
-    turns, over = 0, False
+async def _refused_or_answered(request: Any, context: Context, coordinator: Coordinator) -> None:
+    with suppress(ApiError):
+        await HANDLERS[context.api_key](request, context, coordinator)
 
-    def turn() -> None:
-        nonlocal turns
-        turns += 1
-        if not over:
-            asyncio.get_running_loop().call_soon(turn)
 
-    turn()
-    await work()
-    over = True
-    return turns
+ANSWERED = dict.fromkeys(HANDLERS, _refused_or_answered)
 
 
 async def test_a_commit_of_many_offsets_is_all_there_and_deleted_with_its_group(stage: Stage) -> None:
