@@ -41,8 +41,9 @@ def main(arguments: list[str] | None = None) -> None:
             if not any(word in attack.name for word in words):
                 continue
             attack.run(cluster, _FIRST_SCALE)
+            made = attack.make(options.scale)
             with watch.over(attack.name) as seen:
-                attack.run(cluster, options.scale)
+                attack.send(cluster, made)
             print("\n".join([*table([seen]), *seen.errors, *seen.complaints]), flush=True)
 
 

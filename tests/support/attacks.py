@@ -10,10 +10,11 @@ import struct
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
+from typing import Any
 
 from support import abuse
 from support.abuse import Client, repeated, rows, text
-from support.largest import Largest, all_largest
+from support.largest import all_largest
 from support.raw import ConnectionClosed
 from support.waiting import until
 from tailrace.testing import Cluster
@@ -24,11 +25,18 @@ PARTITIONS, MEMBER_BYTES = 5_000, 900_000
 
 @dataclass(frozen=True)
 class Attack:
-    """`run` sends it and waits for its answers; answer_mb is the most that all of them may take."""
+    """`make` makes what `send` then sends, and waits for its answers; answer_mb is the most that all of them may take.
+
+    Making it keeps a client's interpreter busy: whoever measures has it made before.
+    """
 
     name: str
-    run: Callable[[Cluster, float], int]
+    make: Callable[[float], Any]
+    send: Callable[[Cluster, Any], int]
     answer_mb: int = 1
+
+    def run(self, cluster: Cluster, scale: float) -> int:
+        return self.send(cluster, self.make(scale))
 
 
 def prepare(cluster: Cluster, scale: float) -> None:
@@ -57,34 +65,43 @@ def _last_text(fields: bytes) -> bytes:
     return found
 
 
-def _ask(make: Callable[[int], abuse.Body], most: int) -> Callable[[Cluster, float], int]:
-    def run(cluster: Cluster, scale: float) -> int:
-        with Client(cluster) as client:
-            return len(client.answer(make(max(1, int(most * scale)))))
-
-    return run
+def _rows(make: Callable[[int], abuse.Body], most: int) -> Callable[[float], abuse.Body]:
+    return lambda scale: make(max(1, int(most * scale)))
 
 
-def _waiting_fetches(cluster: Cluster, scale: float) -> int:
-    """Five that wait for more than there is, while the probes append."""
+def _ask(cluster: Cluster, asked: abuse.Body) -> int:
+    with Client(cluster) as client:
+        return len(client.answer(asked))
+
+
+def _waiting_fetch(scale: float) -> abuse.Body:
+    """One that waits for more than there is, while the probes append."""
     rows_ = repeated(abuse.fetched(0), int(90_000 * scale))
+    return abuse.fetch(rows([text("probed") + rows_]), max_wait_ms=3_000, min_bytes=1 << 30)
+
+
+def _five_times(cluster: Cluster, asked: abuse.Body) -> int:
     clients = [Client(cluster) for _ in range(5)]
     for client in clients:
-        client.begin(abuse.fetch(rows([text("probed") + rows_]), max_wait_ms=3_000, min_bytes=1 << 30))
+        client.begin(asked)
     found = sum(len(client.receive_frame()) for client in clients)
     for client in clients:
         client.close()
     return found
 
 
-def _commits_of_nulls(cluster: Cluster, scale: float) -> int:
+def _commits_of_nulls(scale: float) -> list[abuse.Body]:
     """Each with as much metadata as is legal, of a character that takes six in JSON."""
+    count = int(PARTITIONS * scale)
+    return [
+        abuse.offset_commit("noted", WIDE, range(first, min(first + 500, count)), "\0" * 4_096)
+        for first in range(0, count, 500)
+    ]
+
+
+def _one_by_one(cluster: Cluster, asked: list[abuse.Body]) -> int:
     with Client(cluster) as client:
-        count = int(PARTITIONS * scale)
-        return sum(
-            len(client.answer(abuse.offset_commit("noted", WIDE, range(first, min(first + 500, count)), "\0" * 4_096)))
-            for first in range(0, count, 500)
-        )
+        return sum(len(client.answer(one)) for one in asked)
 
 
 def _names(prefix: str, count: int) -> list[str]:
@@ -96,104 +113,123 @@ def _one_row_each(row: bytes, count: int) -> bytes:
 
 
 _DELETED, _EPOCH, _ENDS = struct.pack(">iq", 0, 0), struct.pack(">iii", 0, -1, 0), struct.pack(">iiq", 0, -1, -1)
-NULLS = Attack("4 OffsetCommit: 5,000 offsets with 4,096 NULs", _commits_of_nulls)
+NULLS = Attack("4 OffsetCommit: 5,000 offsets with 4,096 NULs", _commits_of_nulls, _one_by_one)
 ATTACKS = (
-    Attack("1 Metadata: a wide topic, 40,000 times", _ask(lambda n: abuse.metadata(repeated(text(WIDE), n)), 40_000)),
+    Attack(
+        "1 Metadata: a wide topic, 40,000 times", _rows(lambda n: abuse.metadata(repeated(text(WIDE), n)), 40_000), _ask
+    ),
     Attack(
         "1 Metadata: __consumer_offsets, 400,000 times",
-        _ask(lambda n: abuse.metadata(repeated(text("__consumer_offsets"), n)), 400_000),
+        _rows(lambda n: abuse.metadata(repeated(text("__consumer_offsets"), n)), 400_000),
+        _ask,
     ),
     Attack(
         "1 DescribeGroups: a group of 900 KB, 1,500 times",
-        _ask(lambda n: abuse.describe_groups(repeated(text(LARGE), n)), 1_500),
+        _rows(lambda n: abuse.describe_groups(repeated(text(LARGE), n)), 1_500),
+        _ask,
     ),
     Attack(
-        "1 DescribeGroups: 500,000 empty ids", _ask(lambda n: abuse.describe_groups(repeated(text(""), n)), 500_000)
+        "1 DescribeGroups: 500,000 empty ids",
+        _rows(lambda n: abuse.describe_groups(repeated(text(""), n)), 500_000),
+        _ask,
     ),
     Attack(
         "1 DescribeGroups: 400,000 ids of nobody",
-        _ask(lambda n: abuse.describe_groups(rows(map(text, _names("g", n)))), 400_000),
+        _rows(lambda n: abuse.describe_groups(rows(map(text, _names("g", n)))), 400_000),
+        _ask,
         answer_mb=16,
     ),
     Attack(
         "1 OffsetFetch: a partition, 400,000 times",
-        _ask(lambda n: abuse.offset_fetch(GROUP, rows([text(WIDE) + repeated(bytes(4), n)])), 400_000),
+        _rows(lambda n: abuse.offset_fetch(GROUP, rows([text(WIDE) + repeated(bytes(4), n)])), 400_000),
+        _ask,
     ),
     Attack(
         "1 DescribeConfigs: a topic, 100,000 times",
-        _ask(lambda n: abuse.describe_configs(repeated(b"\2" + text(WIDE) + b"\xff" * 4, n)), 100_000),
+        _rows(lambda n: abuse.describe_configs(repeated(b"\2" + text(WIDE) + b"\xff" * 4, n)), 100_000),
+        _ask,
     ),
     Attack(
         "1 ListConfigResources: topics, 400,000 times",
-        _ask(lambda n: abuse.list_config_resources(b"\2" * n), 400_000),
+        _rows(lambda n: abuse.list_config_resources(b"\2" * n), 400_000),
+        _ask,
     ),
     Attack(
         "1 ListOffsets: a topic, 100,000 times",
-        _ask(lambda n: abuse.list_offsets(repeated(text(WIDE) + rows([_ENDS]), n)), 100_000),
+        _rows(lambda n: abuse.list_offsets(repeated(text(WIDE) + rows([_ENDS]), n)), 100_000),
+        _ask,
     ),
     Attack(
         "1 DeleteRecords: a topic, 100,000 times",
-        _ask(lambda n: abuse.delete_records(repeated(text(WIDE) + rows([_DELETED]), n)), 100_000),
+        _rows(lambda n: abuse.delete_records(repeated(text(WIDE) + rows([_DELETED]), n)), 100_000),
+        _ask,
     ),
     Attack(
         "2 DeleteRecords: 100,000 topics",
-        _ask(lambda n: abuse.delete_records(_one_row_each(_DELETED, n)), 100_000),
+        _rows(lambda n: abuse.delete_records(_one_row_each(_DELETED, n)), 100_000),
+        _ask,
         answer_mb=8,
     ),
     Attack(
         "2 OffsetForLeaderEpoch: 100,000 topics",
-        _ask(lambda n: abuse.offset_for_leader_epoch(_one_row_each(_EPOCH, n)), 100_000),
+        _rows(lambda n: abuse.offset_for_leader_epoch(_one_row_each(_EPOCH, n)), 100_000),
+        _ask,
         answer_mb=8,
     ),
-    Attack("2 Fetch: five that wait, a partition 90,000 times", _waiting_fetches),
+    Attack("2 Fetch: five that wait, a partition 90,000 times", _waiting_fetch, _five_times),
     Attack(
         "2 Fetch: 5,000 partitions that nobody opened yet",
-        _ask(lambda n: abuse.fetch(rows([text(COLD) + rows(map(abuse.fetched, range(n)))])), PARTITIONS),
+        _rows(lambda n: abuse.fetch(rows([text(COLD) + rows(map(abuse.fetched, range(n)))])), PARTITIONS),
+        _ask,
     ),
     Attack(
         "2 OffsetCommit: 100,000 rows",
-        _ask(lambda n: abuse.offset_commit(GROUP, WIDE, range(n)), 100_000),
+        _rows(lambda n: abuse.offset_commit(GROUP, WIDE, range(n)), 100_000),
+        _ask,
         answer_mb=2,
     ),
     Attack(
         "2 OffsetFetch: 400,000 partitions",
-        _ask(lambda n: abuse.offset_fetch(GROUP, rows([text(WIDE) + _numbers(n)])), 400_000),
+        _rows(lambda n: abuse.offset_fetch(GROUP, rows([text(WIDE) + _numbers(n)])), 400_000),
+        _ask,
         answer_mb=16,
     ),
     Attack(
-        "2 LeaveGroup: 100,000 rows", _ask(lambda n: abuse.leave_group(LARGE, _names("m", n)), 100_000), answer_mb=4
+        "2 LeaveGroup: 100,000 rows",
+        _rows(lambda n: abuse.leave_group(LARGE, _names("m", n)), 100_000),
+        _ask,
+        answer_mb=4,
     ),
     Attack(
         "2 SyncGroup: 100,000 rows",
-        _ask(lambda n: abuse.sync_group(LARGE, "nobody", ((name, b"") for name in _names("m", n))), 100_000),
+        _rows(lambda n: abuse.sync_group(LARGE, "nobody", ((name, b"") for name in _names("m", n))), 100_000),
+        _ask,
     ),
     Attack(
         "2 CreateTopics: 100,000, to be validated",
-        _ask(lambda n: abuse.create_topics(_names("t", n), validate_only=True), 100_000),
+        _rows(lambda n: abuse.create_topics(_names("t", n), validate_only=True), 100_000),
+        _ask,
         answer_mb=16,
     ),
     Attack(
         "2 AlterClientQuotas: 100,000, to be validated",
-        _ask(lambda n: abuse.alter_client_quotas(_names("c", n)), 100_000),
+        _rows(lambda n: abuse.alter_client_quotas(_names("c", n)), 100_000),
+        _ask,
         answer_mb=8,
     ),
     NULLS,
 )
 
 
-def _send(largest: Largest) -> Callable[[Cluster, float], int]:
-    def run(cluster: Cluster, scale: float) -> int:
-        frame = largest.frame(scale)
-        with Client(cluster, timeout_s=600) as client, suppress(ConnectionClosed, ConnectionError):
-            client.send_bytes(frame)
-            return len(client.receive_frame())
-        return 0
-
-    return run
+def _send(cluster: Cluster, frame: bytes) -> int:
+    with Client(cluster, timeout_s=600) as client, suppress(ConnectionClosed, ConnectionError):
+        client.send_bytes(frame)
+        return len(client.receive_frame())
+    return 0
 
 
 # Of every API, made from its schema.
-LARGEST = tuple(Attack(largest.name, _send(largest), answer_mb=64) for largest in all_largest())
+LARGEST = tuple(Attack(largest.name, largest.frame, _send, answer_mb=64) for largest in all_largest())
 
 
 def _numbers(count: int) -> bytes:

@@ -45,7 +45,7 @@ class Large:
             yield codec.decode_request(key, version, body)
             return
         with COLLECTIONS.while_in_use(len(body)):
-            request = await self.run(partial(codec.decode_request, key, version, body))
+            request = await self._message(partial(codec.decode_request, key, version, body))
             try:
                 yield request
             finally:
@@ -60,9 +60,10 @@ class Large:
         """As codec.encode_response, likewise; nobody has the response any more."""
         if not has_many_rows(response):
             return codec.encode_response(response, version, correlation_id)
-        encoded = await self.run(partial(codec.encode_large_response, response, version, correlation_id))
-        self.let_go(response)
-        return encoded
+        try:
+            return await self.run(partial(codec.encode_large_response, response, version, correlation_id))
+        finally:
+            self.let_go(response)
 
     async def encode_request(
         self, request: ApiMessage, version: int, correlation_id: int, client_id: str | None
@@ -89,7 +90,7 @@ class Large:
     async def decode_answer(self, key: int, version: int, answer: bytes | bytearray | memoryview) -> Any:
         """The same of a frame without its size."""
         work = partial(codec.decode_response, key, version, codec.response_body(key, version, answer))
-        return await self.run(work) if len(answer) >= LARGE_BYTES else work()
+        return await self._message(work) if len(answer) >= LARGE_BYTES else work()
 
     async def refuse(self, request: Any, key: int, version: int, code: int, message: str | None = None) -> Any:
         """As refuse.refuse, likewise: the code in every row of the request."""
@@ -108,6 +109,15 @@ class Large:
         """What the thread makes of it, after what it was given before."""
         return await asyncio.wrap_future(self.begin(work))
 
+    async def _message(self, work: Callable[[], Any]) -> Any:
+        """As run; where nobody waits any more the message is let go by the thread, when it is there."""
+        begun = self.begin(work)
+        try:
+            return await asyncio.wrap_future(begun)
+        except asyncio.CancelledError:
+            begun.add_done_callback(_let_go_made)
+            raise
+
     def begin(self, work: Callable[[], _Made]) -> Future[_Made]:
         """Has the thread do it, after what it was given before."""
         if self._threads is None:
@@ -121,6 +131,11 @@ class Large:
             raise
         ended.add_done_callback(lambda _: _release())  # by the thread: the loop may have been closed meanwhile
         return ended
+
+
+def _let_go_made(ended: Future[Any]) -> None:
+    if not ended.cancelled() and ended.exception() is None:
+        let_go(ended.result())
 
 
 def _release() -> None:

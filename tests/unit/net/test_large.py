@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 import structlog
 
+from tailrace.net import large as large_module
 from tailrace.net.address import Address
 from tailrace.net.client import Client, Disconnected
 from tailrace.net.context import Context
@@ -93,6 +94,21 @@ class Halted:
         return self._really(*arguments)
 
 
+class LetGo:
+    """Notes when a request's rows were let go."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.request = asyncio.Event()
+        self._loop, self._really = asyncio.get_running_loop(), large_module.let_go
+        monkeypatch.setattr(large_module, "let_go", self)
+
+    def __call__(self, message: Any) -> None:
+        self._really(message)
+        if isinstance(message, ListOffsetsRequest):
+            assert not message.topics
+            self._loop.call_soon_threadsafe(self.request.set)
+
+
 @pytest.mark.parametrize("name", ["decode_request", "encode_large_response", "decode_response"])
 async def test_others_are_answered_while_a_thread_has_a_large_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
@@ -147,6 +163,7 @@ async def test_a_large_request_that_cannot_be_parsed_closes_its_connection_and_n
 async def test_a_client_that_leaves_meanwhile_disturbs_nobody(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async with clients(tmp_path) as (large, other):
         halted = Halted(monkeypatch, "decode_request")
+        let_go = LetGo(monkeypatch)
         asked = asyncio.create_task(large.ask(request(), timeout_ms=30_000, version=6))
         try:
             await asyncio.wait_for(halted.begun.wait(), 30)
@@ -154,8 +171,10 @@ async def test_a_client_that_leaves_meanwhile_disturbs_nobody(tmp_path: Path, mo
             with pytest.raises(Disconnected):
                 await asked
             assert await beats(other)
+            assert not let_go.request.is_set()
         finally:
             halted.go_on.set()
+        await asyncio.wait_for(let_go.request.wait(), 30)
         assert len((await large.ask(request(), timeout_ms=30_000, version=6)).topics[0].partitions) == ROWS
 
 

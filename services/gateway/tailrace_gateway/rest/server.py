@@ -46,7 +46,7 @@ async def open_rest(
     async def serve() -> None:
         if after is not None and not await _first_is_set(after, stop):
             return
-        importing = asyncio.create_task(asyncio.to_thread(importlib.import_module, "tailrace_gateway.rest.serving"))
+        importing = asyncio.create_task(asyncio.to_thread(_imported))
         await _first_is_done(importing, stop)
         if importing.done():
             await _run(importing.result().build(backend, clock, random, *names), sockets, stop)
@@ -60,6 +60,12 @@ async def open_rest(
         await serving
         for listener in sockets:
             listener.close()
+
+
+def _imported() -> Any:
+    serving = importlib.import_module("tailrace_gateway.rest.serving")
+    serving.import_the_rest()
+    return serving
 
 
 async def _run(server: Any, sockets: list[socket.socket], stop: asyncio.Event) -> None:

@@ -9,6 +9,7 @@ from functools import partial
 from random import Random
 
 import uvicorn
+from fastapi.concurrency import run_in_threadpool
 
 from tailrace.clock import Clock
 from tailrace.runtime.http_connections import HttpConnections
@@ -43,6 +44,11 @@ class RestServer(uvicorn.Server):
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
         yield
+
+
+def import_the_rest() -> None:
+    """What FastAPI's anyio imports at its first use, which would be the first request, on the gateway's loop."""
+    asyncio.run(run_in_threadpool(int))
 
 
 def build(
