@@ -14,12 +14,12 @@ from typing import Any
 import pytest
 import structlog
 
-from tailrace.net import large as large_module
 from tailrace.net.address import Address
 from tailrace.net.client import Client, Disconnected
 from tailrace.net.context import Context
 from tailrace.net.dispatch import Handler, Service
 from tailrace.net.large import LARGE_BYTES, MANY_ROWS, Large, has_many_rows
+from tailrace.net.let_go import let_go
 from tailrace.net.pieces import others_first
 from tailrace.net.server import serve
 from tailrace.wire import codec
@@ -99,11 +99,11 @@ class LetGo:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.request = asyncio.Event()
-        self._loop, self._really = asyncio.get_running_loop(), large_module.let_go
-        monkeypatch.setattr(large_module, "let_go", self)
+        self._loop = asyncio.get_running_loop()
+        monkeypatch.setattr("tailrace.net.large.let_go", self)
 
     def __call__(self, message: Any) -> None:
-        self._really(message)
+        let_go(message)
         if isinstance(message, ListOffsetsRequest):
             assert not message.topics
             self._loop.call_soon_threadsafe(self.request.set)
@@ -163,7 +163,7 @@ async def test_a_large_request_that_cannot_be_parsed_closes_its_connection_and_n
 async def test_a_client_that_leaves_meanwhile_disturbs_nobody(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async with clients(tmp_path) as (large, other):
         halted = Halted(monkeypatch, "decode_request")
-        let_go = LetGo(monkeypatch)
+        noted = LetGo(monkeypatch)
         asked = asyncio.create_task(large.ask(request(), timeout_ms=30_000, version=6))
         try:
             await asyncio.wait_for(halted.begun.wait(), 30)
@@ -171,10 +171,10 @@ async def test_a_client_that_leaves_meanwhile_disturbs_nobody(tmp_path: Path, mo
             with pytest.raises(Disconnected):
                 await asked
             assert await beats(other)
-            assert not let_go.request.is_set()
+            assert not noted.request.is_set()
         finally:
             halted.go_on.set()
-        await asyncio.wait_for(let_go.request.wait(), 30)
+        await asyncio.wait_for(noted.request.wait(), 30)
         assert len((await large.ask(request(), timeout_ms=30_000, version=6)).topics[0].partitions) == ROWS
 
 

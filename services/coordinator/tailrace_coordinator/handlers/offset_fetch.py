@@ -16,7 +16,7 @@ from tailrace.errors import ApiError, ErrorCode
 from tailrace.kafka.ids import TopicPartition
 from tailrace.net.context import Context
 from tailrace.net.limits.answer_budget import AnswerBudget, text_bytes
-from tailrace.net.pieces import in_pieces, others_first
+from tailrace.net.pieces import freed, in_pieces, others_first
 from tailrace.wire.messages import OffsetFetchRequest, OffsetFetchResponse
 from tailrace_coordinator.coordinator import Coordinator
 from tailrace_coordinator.groups.machine import MANY
@@ -54,6 +54,7 @@ async def handle(request: OffsetFetchRequest, context: Context, coordinator: Coo
         ]
         size_bytes += await _size_bytes(partitions)
         topics.append(topic(name=name, partitions=partitions))
+    await freed(rows)
     if not budget.take(size_bytes):
         raise ApiError(ErrorCode.MESSAGE_TOO_LARGE)
     return OffsetFetchResponse(error_code=ErrorCode.NONE, topics=topics)
@@ -100,6 +101,7 @@ async def _group(asked: Any, version: int, coordinator: Coordinator, budget: Ans
             continue  # offsets of topics deleted since have no id
         size_bytes += await _size_bytes(row.partitions)
         topics.append(row)
+    await freed(rows, names)
     if not budget.take(size_bytes):
         return _GROUP(group_id=asked.group_id, topics=[], error_code=ErrorCode.MESSAGE_TOO_LARGE)
     return _GROUP(group_id=asked.group_id, topics=topics, error_code=ErrorCode.NONE)

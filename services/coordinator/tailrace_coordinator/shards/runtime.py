@@ -18,7 +18,7 @@ from tailrace.metadata.delta import MetadataDelta
 from tailrace.metadata.image import MetadataImage
 from tailrace.net.backoff import Backoff
 from tailrace.net.members.endpoints import address_of
-from tailrace.net.pieces import ROWS_AT_ONCE, in_pieces, others_first
+from tailrace.net.pieces import ROWS_AT_ONCE, freed, in_pieces, others_first
 from tailrace.net.spread import Spread
 from tailrace.state import Effects, hashing_rows, partition_for
 from tailrace_coordinator.shards.deadlines import Deadlines
@@ -131,6 +131,7 @@ class CoordinatorRuntime:
             except ApiError as refused:
                 replies[each] = refused
         await asyncio.gather(*(self._ask_each(shard, some, decide, replies) for shard, some in by_shard.items()))
+        await freed(*by_shard.values())
         return replies
 
     async def _ask_each(
