@@ -21,7 +21,7 @@ from tailrace.wire import codec
 from tailrace.wire.header import parse_request_header
 from tailrace.wire.library import struct_of
 
-FEW: Final = 2 * ROWS_AT_ONCE + 100  # half of them have a row inside
+FEW: Final = ROWS_AT_ONCE + 100  # more than one piece
 TIMES: Final = 2
 # A piece has as many rows, or fewer where other things end it sooner.
 MOST: Final = 1.25
@@ -38,7 +38,7 @@ class Asked:
         return self.largest.name + (", without rows inside" if self.bare else "")
 
     def request(self, rows: int) -> tuple[Any, Context]:
-        frame = memoryview(self.largest.with_rows(rows))[4:]
+        frame = memoryview(self.largest.with_rows(rows * (1 + len(_inner(self.largest)))))[4:]
         header = parse_request_header(frame)
         request = codec.decode_request(header.api_key, header.api_version, frame[header.body_offset :])
         for row in getattr(request, self.largest.path) if self.bare else ():
@@ -70,7 +70,7 @@ async def grows(monkeypatch: pytest.MonkeyPatch, handlers: Mapping[int, Any], as
     monkeypatch.setattr(pieces.in_pieces, "__defaults__", (10, None))
     monkeypatch.setattr(pieces, "thread_time_ms", count(0, 10).__next__)  # and end wherever their time is looked at
     stretches = []
-    for rows in (100, FEW, TIMES * FEW):  # what is remembered from the first on is no part of it
+    for rows in (50, FEW, TIMES * FEW):  # what is remembered from the first on is no part of it
         request, context = asked.request(rows)
         stretches.append(await longest_stretch(handlers[context.api_key](request, context, role)))
     return stretches[2] / stretches[1]
