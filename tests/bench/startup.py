@@ -12,6 +12,7 @@ import tempfile
 import time
 from pathlib import Path
 
+from bench.quiet import process_seconds
 from support import batches
 from support.raw import ConnectionClosed, Raw, build
 from tailrace.testing import Cluster
@@ -21,7 +22,6 @@ PRODUCE, METADATA, CREATE_TOPICS = 0, 3, 19
 PRODUCE_VERSION = 9
 TOPIC = "startup"
 SETTLE_SECONDS = 5.0
-TICKS = os.sysconf("SC_CLK_TCK")
 
 
 def create_topic(bootstrap: str) -> None:
@@ -83,21 +83,16 @@ def pss_bytes(pid: int) -> int:
     return 1024 * sum(int(line.split()[1]) for line in lines if line.startswith("Pss:"))
 
 
-def cpu_seconds(pid: int) -> float:
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / TICKS
-
-
 def idle_shares(cluster: Cluster, seconds: float) -> dict[str, float]:
     """CPU time over `seconds` in which nothing happens, by process, as a share of one core; none if no time."""
     if seconds <= 0:
         return {}
     pids = processes(cluster)
-    before = {name: cpu_seconds(pid) for name, pid in pids.items()}
+    before = {name: process_seconds(pid) for name, pid in pids.items()}
     try:
         cluster.wait_for("died", since=cluster.now, timeout_seconds=seconds)
     except TimeoutError:
-        return {name: (cpu_seconds(pid) - before[name]) / seconds for name, pid in pids.items()}
+        return {name: (process_seconds(pid) - before[name]) / seconds for name, pid in pids.items()}
     raise RuntimeError("a role died while nothing happened")
 
 
