@@ -6,7 +6,6 @@ is told of each role that opens or becomes ready and tries at once, so nothing i
 
 import argparse
 import os
-import socket
 import statistics
 import tempfile
 import time
@@ -14,6 +13,7 @@ from pathlib import Path
 
 from bench.quiet import process_seconds
 from support import batches
+from support.ports import free_ports
 from support.raw import ConnectionClosed, Raw, build
 from tailrace.testing import Cluster
 from tailrace.testing.cluster import UP_COMMAND
@@ -96,12 +96,6 @@ def idle_shares(cluster: Cluster, seconds: float) -> dict[str, float]:
     raise RuntimeError("a role died while nothing happened")
 
 
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as probe:
-        port: int = probe.getsockname()[1]
-    return port
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m bench.startup")
     parser.add_argument("--rounds", type=int, default=10)
@@ -110,7 +104,7 @@ def main() -> None:
     options = parser.parse_args()
     environ = {key: value for key, value in os.environ.items() if key != "PYTHONDONTWRITEBYTECODE"}
     with tempfile.TemporaryDirectory(prefix="tailrace-startup-") as directory:
-        port = free_port()
+        port = free_ports(1)
         cluster = Cluster(
             data_dir=Path(directory),
             port=port,

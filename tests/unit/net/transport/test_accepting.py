@@ -8,7 +8,7 @@ import socket
 from pathlib import Path
 from typing import Any
 
-from support.gateway import turns_until
+from support.waiting import turns_until
 from tailrace.clock import ManualClock
 from tailrace.net.transport.accepting import Accepting
 
