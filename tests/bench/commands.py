@@ -54,7 +54,7 @@ def main() -> None:
         measured = table(options.rounds, environ)
     command = f"Command: `PYTHONPATH=tests python -m bench.commands --rounds {options.rounds}`."
     busy = f"Load of the machine at the end: {os.getloadavg()[0]:.1f}."
-    report.write_section("commands", "\n".join([machine.describe()[0], machine.commit(), command, busy, "", measured]))
+    report.write_section("commands", "\n".join([*machine.describe(kafka=False), command, busy, "", measured]))
 
 
 if __name__ == "__main__":

@@ -15,15 +15,15 @@ import sys
 import tempfile
 import time
 import urllib.request
-from argparse import ArgumentParser, Namespace
+from argparse import Namespace
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 from kafka.admin import ConfigResource, ConfigResourceType, KafkaAdminClient
 
-from bench import client, machine, report
+from bench import client
 from bench.report import say
+from bench.section import Section
 from support.raw import Raw, build
 from tailrace.log.config import LogConfig
 from tailrace.log.filesystem.real import RealFilesystem
@@ -33,6 +33,7 @@ from tailrace.records.compression import Codec
 from tailrace.testing import Cluster
 from tailrace_broker.compaction.worker import ProcessWorker
 
+SECTION = Section("compaction", "bench.compaction")
 PRODUCE, PRODUCE_VERSION = 0, 9
 BATCH_BYTES = 16 * 1024
 SEGMENT_BYTES = 16 * 1024 * 1024
@@ -49,12 +50,11 @@ CASES = (
 
 def parse(arguments: list[str]) -> Namespace:
     """The command line."""
-    parser = ArgumentParser(prog="python -m bench.compaction", description="Measures compaction. Never fails.")
+    parser = SECTION.parser("Measures compaction.")
     parser.add_argument("--megabytes", type=int, default=200, help="size of a log that is compacted")
     parser.add_argument("--seconds", type=float, default=5.0, help="length of one measurement of the producer")
     parser.add_argument("--rounds", type=int, default=3, help="measurements; the median counts")
     parser.add_argument("--rate", type=int, default=2000, help="the producer's requests per second")
-    parser.add_argument("--output", type=Path, default=report.DOCUMENT, help="the report to rewrite")
     return parser.parse_args(arguments)
 
 
@@ -180,14 +180,12 @@ def main(arguments: list[str]) -> None:
         say(f"nothing to measure with: {problem}")
         return
     client.build()
-    command = " ".join(["PYTHONPATH=tests python -m bench.compaction", *arguments])
     folder = Path(tempfile.mkdtemp(prefix="tailrace-bench-"))
-    parts: list[Any] = [*machine.describe(), f"Command: `{command}`.", ""]
     try:
-        parts += [*speeds(options, folder), "", *disturbance(options, folder)]
+        lines = [*speeds(options, folder), "", *disturbance(options, folder)]
     finally:
         shutil.rmtree(folder, ignore_errors=True)
-    report.write_section("compaction", "\n".join(parts), options.output)
+    SECTION.write(lines, arguments, options.output)
 
 
 if __name__ == "__main__":

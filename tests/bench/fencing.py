@@ -146,9 +146,7 @@ def main() -> None:
         text = asyncio.run(measure(options, Path(folder)))
     print(text)
     command = "Command: `PYTHONPATH=tests python -m bench.fencing`."
-    report.write_section(
-        "fencing", "\n".join([*machine.describe()[:1], machine.commit(), command, "", text]), options.output
-    )
+    report.write_section("fencing", "\n".join([*machine.describe(kafka=False), command, "", text]), options.output)
 
 
 if __name__ == "__main__":

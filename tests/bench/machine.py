@@ -54,20 +54,17 @@ def memory_bytes(key: str) -> int:
     return int(_line_after("/proc/meminfo", key).split()[0]) * 1024
 
 
-def commit() -> str:
-    """Which Tailrace was measured, of a section that measures nothing else."""
-    return (
-        f"Tailrace at commit {_first_line('git', 'rev-parse', '--short', 'HEAD')}, Python {platform.python_version()}."
-    )
-
-
-def describe() -> list[str]:
-    """Lines for the report."""
+def describe(*, kafka: bool = True) -> list[str]:
+    """Two lines for the report; kafka: whether the section also measures Apache Kafka, and has a client in C."""
     memory_gib = memory_bytes("MemTotal") / 2**30
     processor = _line_after("/proc/cpuinfo", "model name")
+    versions = (
+        f"Tailrace at commit {_first_line('git', 'rev-parse', '--short', 'HEAD')}, Python {platform.python_version()}"
+    )
+    if kafka:
+        versions += f"; Apache Kafka {VERSION} on {_first_line('java', '-version')}; {_first_line('gcc', '--version')}"
     return [
         f"Measured {datetime.now(UTC):%Y-%m-%d %H:%M} UTC on {processor}, {os.cpu_count()} CPUs shared by servers and "
         f"load client, {memory_gib:.0f} GiB, Linux {platform.release()}, TCP {congestion_control()}.",
-        f"Tailrace at commit {_first_line('git', 'rev-parse', '--short', 'HEAD')}, Python {platform.python_version()}; "
-        f"Apache Kafka {VERSION} on {_first_line('java', '-version')}; {_first_line('gcc', '--version')}.",
+        f"{versions}.",
     ]

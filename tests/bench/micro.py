@@ -165,8 +165,7 @@ def main() -> None:
     try:
         text = "\n".join(
             [
-                *machine.describe()[:1],
-                machine.commit(),
+                *machine.describe(kafka=False),
                 "Command: `PYTHONPATH=tests python -m bench.micro`.",
                 "",
                 table(folder),

@@ -59,6 +59,12 @@ def median_range(values: Sequence[float]) -> tuple[float, float]:
     return ordered[rank], ordered[-1 - rank]
 
 
+def median_text(values: Sequence[float], digits: int = 3) -> str:
+    """The median, and its range in brackets."""
+    low, high = median_range(values)
+    return f"{statistics.median(values):.{digits}f} ({low:.{digits}f}-{high:.{digits}f})"
+
+
 def figures(row: Ratios, key: str) -> list[str]:
     """Three cells of the table: the median, its range, the control's."""
     if not row.measured[key]:

@@ -44,7 +44,7 @@ class Pulse(Sender):
         }
         self._producer = Producer({**options, **settings, "log_level": 2})  # it says of every death that it saw one
 
-    def _flush(self) -> None:
+    def _close(self) -> None:
         self._producer.flush(60)
 
     @property

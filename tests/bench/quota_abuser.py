@@ -11,19 +11,19 @@ from __future__ import annotations
 import asyncio
 import statistics
 import sys
-from argparse import ArgumentParser
 from collections.abc import Sequence
 from contextlib import ExitStack
-from pathlib import Path
 
-from bench import machine, report
+from bench import machine
 from bench.pairs import median_range
 from bench.quiet import process_seconds
 from bench.quota_latency import latencies
 from bench.quotas import CLIENT, DOCUMENT, RATE, SIZE_BYTES, Passed, Target, spread, tailrace
 from bench.report import say
+from bench.section import Section
 from integration.quota.load import CLOCK, alter_quotas
 
+SECTION = Section("quota-abuser", "bench.quota_abuser", DOCUMENT, kafka=False)
 CONNECTIONS = 16
 SETTLE_MS = 1500.0
 
@@ -82,10 +82,9 @@ async def measure(target: Target, pids: Sequence[int], turns: int, seconds: floa
 
 def main(arguments: list[str]) -> None:
     """Measures, and rewrites the section."""
-    parser = ArgumentParser(prog="python -m bench.quota_abuser", description="A client held back all the time.")
+    parser = SECTION.parser("A client held back all the time.")
     parser.add_argument("--seconds", type=float, default=2.0, help="length of one measurement")
     parser.add_argument("--turns", type=int, default=12, help="of three measurements each")
-    parser.add_argument("--output", type=Path, default=DOCUMENT, help="the page to rewrite")
     options = parser.parse_args(arguments)
     with ExitStack() as stack:
         folder = machine.fresh_folder(stack)
@@ -93,9 +92,7 @@ def main(arguments: list[str]) -> None:
         pids = [int(file.read_text()) for file in sorted((folder / "tailrace" / "run").glob("*-*.pid"))]
         lines = asyncio.run(measure(target, pids, options.turns, options.seconds))
     say("\n".join(lines))
-    command = " ".join(["PYTHONPATH=tests python -m bench.quota_abuser", *arguments])
-    about = [*machine.describe()[:1], machine.commit(), f"Command: `{command}`.", "", *lines]
-    report.write_section("quota-abuser", "\n".join(about), options.output)
+    SECTION.write(lines, arguments, options.output)
 
 
 if __name__ == "__main__":

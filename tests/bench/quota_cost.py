@@ -12,22 +12,22 @@ import asyncio
 import statistics
 import sys
 import time
-from argparse import ArgumentParser
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from pathlib import Path
 
-from bench import client, machine, report, servers, topics
+from bench import client, machine, servers, topics
 from bench.cells import CELLS, CONNECTIONS, Cell
-from bench.pairs import WARM_UP_SECONDS, median_range
+from bench.pairs import WARM_UP_SECONDS, median_text
 from bench.quotas import DOCUMENT
 from bench.report import say
+from bench.section import Section
 from bench.servers import Target
 from integration.quota.load import alter_quotas
 from support.steps import steps
 from tailrace.net.address import Address
 from unit.gateway.relay.test_requests_cost import REQUESTS, passing
 
+SECTION = Section("quota-cost", "bench.quota_cost", DOCUMENT, kafka=False)
 LOAD_CLIENT = "tailrace-bench"  # the client id of tests/bench/client
 RATE = 1e12
 NOBODY, ANOTHER, ITSELF = STATES = ("nobody", "another-client", LOAD_CLIENT)
@@ -99,12 +99,7 @@ def cluster_lines(targets: Sequence[Target], cells: Sequence[Cell], turns: int, 
     for cell in cells:
         for target in targets:
             found = measure(cell, target, turns, seconds)
-            cells_of = (found[state] for state in STATES)
-            texts = [
-                f"{statistics.median(ratios):.3f} ({low:.3f}-{high:.3f})"
-                for ratios in cells_of
-                for low, high in [median_range(ratios)]
-            ]
+            texts = [median_text(found[state]) for state in STATES]
             lines.append(f"| {cell.name}, {target.name} | {' | '.join(texts)} |")
             say(lines[-1])
     return lines
@@ -112,11 +107,10 @@ def cluster_lines(targets: Sequence[Target], cells: Sequence[Cell], turns: int, 
 
 def main(arguments: list[str]) -> None:
     """Measures, and rewrites the section."""
-    parser = ArgumentParser(prog="python -m bench.quota_cost", description="Measures what quotas cost. Never fails.")
+    parser = SECTION.parser("Measures what quotas cost.")
     parser.add_argument("--seconds", type=float, default=1.0, help="length of one run")
     parser.add_argument("--turns", type=int, default=8, help="of six runs each")
     parser.add_argument("--cells", default="", help="only loads whose name contains this")
-    parser.add_argument("--output", type=Path, default=DOCUMENT, help="the page to rewrite")
     options = parser.parse_args(arguments)
     lines = [*relay_lines(), ""]
     say("\n".join(lines))
@@ -135,9 +129,7 @@ def main(arguments: list[str]) -> None:
                 topics.settle(cluster.bootstrap, topics.topic_of(cell))
             targets += cluster.targets()
         lines += cluster_lines(targets, cells, options.turns, options.seconds)
-    command = " ".join(["PYTHONPATH=tests python -m bench.quota_cost", *arguments])
-    about = [*machine.describe()[:1], machine.commit(), f"Command: `{command}`.", "", *lines]
-    report.write_section("quota-cost", "\n".join(about), options.output)
+    SECTION.write(lines, arguments, options.output)
 
 
 if __name__ == "__main__":

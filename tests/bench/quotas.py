@@ -11,7 +11,6 @@ import asyncio
 import math
 import statistics
 import sys
-from argparse import ArgumentParser
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import ExitStack, asynccontextmanager
 from dataclasses import dataclass, field
@@ -19,11 +18,12 @@ from pathlib import Path
 
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from bench import machine, report
+from bench import machine
 from bench.failover import percentile
-from bench.pairs import median_range
+from bench.pairs import median_text
 from bench.quota_latency import TIMEOUT_MS, VERSION, latencies, request_of
 from bench.report import say
+from bench.section import Section
 from integration.quota.load import CLOCK, Answered, alter_quotas
 from support import kafka_peer
 from support.kafka_nodes import KafkaNodes
@@ -33,6 +33,7 @@ from tailrace.net.client import Client
 from tailrace.testing import Cluster
 
 DOCUMENT = Path(__file__).resolve().parents[2] / "docs" / "quotas.md"
+SECTION = Section("quotas", "bench.quotas", DOCUMENT)
 CLIENT = "limited"
 RATE = 262_144.0
 SIZE_BYTES = 4096
@@ -176,11 +177,7 @@ class Beside:
         return [b / a for a, b in zip(self.alone_ms, self.alone_ms[1:], strict=False)]
 
     def __str__(self) -> str:
-        told = [
-            f"{statistics.median(ratios):.2f} ({low:.2f}-{high:.2f})"
-            for ratios in (self.ratios, self.noise)
-            for low, high in [median_range(ratios)]
-        ]
+        told = [median_text(ratios, 2) for ratios in (self.ratios, self.noise)]
         alone, beside = (statistics.median(one) for one in (self.alone_ms, self.beside_ms))
         return f"{alone:.1f} → {beside:.1f} ms: {told[0]}; noise {told[1]}"
 
@@ -246,10 +243,9 @@ async def table(targets: Sequence[Target], seconds: float, turns: int) -> list[s
 
 def main(arguments: list[str]) -> None:
     """Measures, and rewrites the section."""
-    parser = ArgumentParser(prog="python -m bench.quotas", description="Measures quotas. Never fails.")
+    parser = SECTION.parser("Measures quotas.")
     parser.add_argument("--seconds", type=float, default=24.0, help="of each load, at least 12")
     parser.add_argument("--turns", type=int, default=20, help="of the client beside the limited one")
-    parser.add_argument("--output", type=Path, default=DOCUMENT, help="the page to rewrite")
     options = parser.parse_args(arguments)
     if problem := kafka_peer.missing():
         say(f"nothing to compare with: {problem}")
@@ -259,10 +255,7 @@ def main(arguments: list[str]) -> None:
         lines = asyncio.run(
             table([tailrace(folder, stack), kafka(folder, stack)], max(12.0, options.seconds), options.turns)
         )
-    command = " ".join(["PYTHONPATH=tests python -m bench.quotas", *arguments])
-    report.write_section(
-        "quotas", "\n".join([*machine.describe(), f"Command: `{command}`.", "", *lines]), options.output
-    )
+    SECTION.write(lines, arguments, options.output)
 
 
 if __name__ == "__main__":

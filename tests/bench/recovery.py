@@ -13,12 +13,12 @@ import sys
 import tempfile
 import threading
 import time
-from argparse import ArgumentParser
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from bench import machine, report, scale
+from bench import scale
 from bench.report import say
+from bench.section import Section
 from bench.startup import connect
 from support import batches
 from tailrace.errors import ErrorCode
@@ -32,6 +32,7 @@ SEGMENT_BYTES = 256 << 20  # a quarter of the default: what is not flushed yet i
 TAIL_TOPIC, BESIDE_TOPIC = "bench-recovery-tail", "bench-recovery-beside"
 ONE_SEGMENT = 2**31 - 1
 TAIL_HEADER = "| unflushed | in batches of | ready s | recovered s | records beside it | p50 ms | p99 ms | longest ms |"
+SECTION = Section("recovery", "bench.recovery")
 HEADER = "| log | killed | behind the recovery points | ready s | every partition took a record s |"
 
 
@@ -168,14 +169,13 @@ def measure_tail(size: float, batch_bytes: int, folder: Path) -> str:
 
 
 def main(arguments: list[str]) -> None:
-    parser = ArgumentParser(prog="python -m bench.recovery", description="Measures recovery. Never fails.")
+    parser = SECTION.parser("Measures recovery.")
     parser.add_argument("--sizes", type=float, nargs="*", default=[1, 5, 10], help="GB of log, growing")
     parser.add_argument("--tail", type=float, default=1.9, help="GB of the long tail: one segment at most")
     parser.add_argument("--tail-batches", type=int, nargs="*", default=[900_000, 16_384, 2_048], help="bytes")
     parser.add_argument("--partitions", type=int, default=4)
     parser.add_argument("--settle", type=float, default=8.0, help="seconds between the last record and the kill")
     parser.add_argument("--folder", type=Path, help="where the data goes (a temporary directory)")
-    parser.add_argument("--output", type=Path, default=report.DOCUMENT, help="the report to rewrite")
     options = parser.parse_args(arguments)
     folder = Path(tempfile.mkdtemp(prefix="tailrace-recovery-", dir=options.folder))
     try:
@@ -183,11 +183,9 @@ def main(arguments: list[str]) -> None:
         tails = [measure_tail(options.tail, size, folder / f"tail-{size}") for size in options.tail_batches]
     finally:
         shutil.rmtree(folder, ignore_errors=True)
-    command = " ".join(["PYTHONPATH=tests python -m bench.recovery", *arguments])
     table = [HEADER, "|---|---|--:|--:|--:|", *lines]
     table += ["", TAIL_HEADER, "|--:|--:|--:|--:|--:|--:|--:|--:|", *tails]
-    text = "\n".join([*machine.describe(), f"Command: `{command}`.", "", *table])
-    report.write_section("recovery", text, options.output)
+    SECTION.write(table, arguments, options.output)
 
 
 if __name__ == "__main__":

@@ -12,7 +12,7 @@ import sys
 import tempfile
 import threading
 import time
-from argparse import ArgumentParser, Namespace
+from argparse import Namespace
 from collections import deque
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -20,14 +20,16 @@ from dataclasses import dataclass, field
 from itertools import cycle, islice
 from pathlib import Path
 
-from bench import machine, report
+from bench.quiet import process_seconds
 from bench.report import say
-from bench.startup import connect, cpu_seconds, idle_shares, processes, pss_bytes
+from bench.section import Section
+from bench.startup import connect, idle_shares, processes, pss_bytes
 from support import batches
 from support.raw import build
 from tailrace.log.directory.checkpoints import CLEAN_SHUTDOWN
 from tailrace.testing import Cluster
 
+SECTION = Section("scale", "bench.scale")
 CREATE_TOPICS, DELETE_TOPICS, METADATA, PRODUCE = 19, 20, 3, 0
 PARTITIONS_A_TOPIC = 100
 CONNECTIONS, IN_FLIGHT, BATCH_BYTES = 4, 5, 16 * 1024
@@ -162,11 +164,11 @@ def measure(partitions: int, options: Namespace, folder: Path) -> Figures:
         began = time.perf_counter()
         load(cluster.bootstrap, topics, max(partitions, CONNECTIONS), 200)
         timed(figures, "first record everywhere s", began)
-        spent = cpu_seconds(cluster.process_id("broker"))
+        spent = process_seconds(cluster.process_id("broker"))
         seconds = load(cluster.bootstrap, topics, options.requests, BATCH_BYTES)
         note(figures, "requests/s", options.requests / seconds)
         broker = cluster.process_id("broker")
-        note(figures, "broker CPU us/request", (cpu_seconds(broker) - spent) / options.requests * 1e6)
+        note(figures, "broker CPU us/request", (process_seconds(broker) - spent) / options.requests * 1e6)
         broker_state(figures, cluster, empty)
         idle_shares(cluster, options.settle)
         for name, share in idle_shares(cluster, options.idle).items():
@@ -225,13 +227,12 @@ def shown(name: str, value: float) -> str:
 
 
 def main(arguments: list[str]) -> None:
-    parser = ArgumentParser(prog="python -m bench.scale", description="Measures many partitions. Never fails.")
+    parser = SECTION.parser("Measures many partitions.")
     parser.add_argument("--partitions", type=int, nargs="+", default=[10, 1_000, 10_000])
     parser.add_argument("--requests", type=int, default=60_000, help="of the load, one 16 KiB batch each")
     parser.add_argument("--settle", type=float, default=8.0, help="seconds before idleness is measured")
     parser.add_argument("--idle", type=float, default=10.0, help="seconds over which it is")
     parser.add_argument("--folder", type=Path, help="where the data goes (a temporary directory)")
-    parser.add_argument("--output", type=Path, default=report.DOCUMENT, help="the report to rewrite")
     options = parser.parse_args(arguments)
     found = []
     for partitions in options.partitions:
@@ -240,9 +241,7 @@ def main(arguments: list[str]) -> None:
             found.append(measure(partitions, options, folder))
         finally:
             shutil.rmtree(folder, ignore_errors=True)
-    command = " ".join(["PYTHONPATH=tests python -m bench.scale", *arguments])
-    text = "\n".join([*machine.describe(), f"Command: `{command}`.", "", table(found)])
-    report.write_section("scale", text, options.output)
+    SECTION.write([table(found)], arguments, options.output)
 
 
 if __name__ == "__main__":

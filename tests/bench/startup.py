@@ -6,13 +6,14 @@ is told of each role that opens or becomes ready and tries at once, so nothing i
 
 import argparse
 import os
-import socket
 import statistics
 import tempfile
 import time
 from pathlib import Path
 
+from bench.quiet import process_seconds
 from support import batches
+from support.ports import free_ports
 from support.raw import ConnectionClosed, Raw, build
 from tailrace.testing import Cluster
 from tailrace.testing.cluster import UP_COMMAND
@@ -21,7 +22,6 @@ PRODUCE, METADATA, CREATE_TOPICS = 0, 3, 19
 PRODUCE_VERSION = 9
 TOPIC = "startup"
 SETTLE_SECONDS = 5.0
-TICKS = os.sysconf("SC_CLK_TCK")
 
 
 def create_topic(bootstrap: str) -> None:
@@ -83,28 +83,17 @@ def pss_bytes(pid: int) -> int:
     return 1024 * sum(int(line.split()[1]) for line in lines if line.startswith("Pss:"))
 
 
-def cpu_seconds(pid: int) -> float:
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / TICKS
-
-
 def idle_shares(cluster: Cluster, seconds: float) -> dict[str, float]:
     """CPU time over `seconds` in which nothing happens, by process, as a share of one core; none if no time."""
     if seconds <= 0:
         return {}
     pids = processes(cluster)
-    before = {name: cpu_seconds(pid) for name, pid in pids.items()}
+    before = {name: process_seconds(pid) for name, pid in pids.items()}
     try:
         cluster.wait_for("died", since=cluster.now, timeout_seconds=seconds)
     except TimeoutError:
-        return {name: (cpu_seconds(pid) - before[name]) / seconds for name, pid in pids.items()}
+        return {name: (process_seconds(pid) - before[name]) / seconds for name, pid in pids.items()}
     raise RuntimeError("a role died while nothing happened")
-
-
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as probe:
-        port: int = probe.getsockname()[1]
-    return port
 
 
 def main() -> None:
@@ -115,7 +104,7 @@ def main() -> None:
     options = parser.parse_args()
     environ = {key: value for key, value in os.environ.items() if key != "PYTHONDONTWRITEBYTECODE"}
     with tempfile.TemporaryDirectory(prefix="tailrace-startup-") as directory:
-        port = free_port()
+        port = free_ports(1)
         cluster = Cluster(
             data_dir=Path(directory),
             port=port,

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from bench.report import say
 from integration.quota.load import CLOCK, fetching, producing
-from support.certificates import Authority
+from support.certificates import Authority, listener_settings
 from support.tls_client import client_tls
 from tailrace.net.address import Address
 from tailrace.net.client import Client
@@ -87,11 +87,7 @@ def main() -> None:
         authority = Authority(folder)
         server = authority.sign("server", "/CN=bench")
         relayed = {"gateway.handover": "false"}
-        encrypted = {
-            "gateway.security.protocol": "SSL",
-            "ssl.keystore.type": "PEM",
-            "ssl.keystore.location": str(server.both),
-        }
+        encrypted = listener_settings(server)
         plain = stack.enter_context(Cluster(settings=relayed))
         over_tls = stack.enter_context(Cluster(settings=relayed | encrypted))
         asyncio.run(measured({"plain": (plain, None), "TLS": (over_tls, client_tls(authority.certificate))}, turns))

@@ -6,25 +6,26 @@ There is one broker on either side. A round is Kafka, then Tailrace; the figures
 
 from __future__ import annotations
 
-import os
 import statistics
 import sys
 import time
-from argparse import ArgumentParser, Namespace
+from argparse import Namespace
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
-from pathlib import Path
 
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from bench import machine, report, servers
 from bench.failover import percentile
+from bench.quiet import process_seconds
 from bench.report import say
+from bench.section import Section
 from bench.servers import Target
 from support import kafka_peer
 
+SECTION = Section("transactions", "bench.transactions")
 RECORDS = (1, 10, 100, 1_000)
 PARTITIONS = (1, 10)
 VALUE = b"x" * 100
@@ -34,7 +35,6 @@ HEADER = (
     "| records | partitions | Kafka: transactions/s | commit p50 ms | p99 | CPU ms | Tailrace: transactions/s "
     "| commit p50 ms | p99 | CPU ms | x Kafka | aim |"
 )
-_TICKS = os.sysconf("SC_CLK_TCK")
 
 
 @dataclass(frozen=True)
@@ -68,11 +68,7 @@ class Runs:
 
 def cpu_ms(pids: Sequence[int]) -> float:
     """What these processes have used so far."""
-    ticks = 0
-    for pid in pids:
-        fields = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
-        ticks += int(fields[11]) + int(fields[12])
-    return ticks * 1000 / _TICKS
+    return sum(map(process_seconds, pids)) * 1000
 
 
 def producer(target: Target, cell: Cell) -> Producer:
@@ -149,10 +145,9 @@ def line(cell: Cell, found: dict[str, Runs]) -> str:
 
 def main(arguments: list[str]) -> None:
     """Measures, and rewrites the section."""
-    parser = ArgumentParser(prog="python -m bench.transactions", description="Measures transactions. Never fails.")
+    parser = SECTION.parser("Measures transactions.")
     parser.add_argument("--rounds", type=int, default=5, help="of each cell and target")
     parser.add_argument("--seconds", type=float, default=2.0, help="of a round")
-    parser.add_argument("--output", type=Path, default=report.DOCUMENT, help="the report to rewrite")
     options = parser.parse_args(arguments)
     if problem := kafka_peer.missing():
         say(f"nothing to compare with: {problem}")
@@ -169,10 +164,8 @@ def main(arguments: list[str]) -> None:
         for cell in [Cell(records, count) for count in PARTITIONS for records in RECORDS]:
             table.append(line(cell, measure(cell, targets, options)))
             say(table[-1])
-    command = " ".join(["PYTHONPATH=tests python -m bench.transactions", *arguments])
     runs = f"{options.rounds} rounds of {options.seconds:g} s a cell and target."
-    text = "\n".join([*machine.describe(), f"Command: `{command}`. {runs}", "", *table])
-    report.write_section("transactions", text, options.output)
+    SECTION.write(table, arguments, options.output, runs)
 
 
 if __name__ == "__main__":

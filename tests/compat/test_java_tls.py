@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from support import java_tools as tools
-from support.certificates import Authority
+from support.certificates import Authority, listener_settings
 from support.java_tools import JavaTools, Shell
 from support.ports import free_ports
 from tailrace.testing import Cluster
@@ -20,14 +20,8 @@ USER = r"CN=svc\, one,OU=jobs,O=Example"  # as X500Principal writes it
 
 @pytest.fixture(scope="module", params=WAYS, ids=lambda way: way.replace(" ", "-"))
 def cluster(request: pytest.FixtureRequest, authority: Authority) -> Iterator[Cluster]:
-    settings = {
-        "gateway.security.protocol": "SSL",
-        "ssl.keystore.type": "PEM",
-        "ssl.keystore.location": str(authority.sign("rsa-server", "/O=Example/CN=tailrace", rsa=True).both),
-        "ssl.truststore.type": "PEM",
-        "ssl.truststore.location": str(authority.certificate),
-        "ssl.client.auth": "required",
-    }
+    server = authority.sign("rsa-server", "/O=Example/CN=tailrace", rsa=True)
+    settings = listener_settings(server, authority)
     with Cluster(port=free_ports(1), settings=settings | WAYS[request.param]) as running:
         yield running
 

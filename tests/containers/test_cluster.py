@@ -5,7 +5,6 @@ Nothing that was acknowledged is lost: records of an idempotent producer, and of
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Iterator
 from contextlib import closing
 
@@ -16,6 +15,7 @@ from kafka.structs import OffsetAndMetadata
 
 from support.compose import ComposeCluster
 from support.load import Load, check, read_all
+from support.worker import Worker
 from tailrace.testing import admin
 
 pytestmark = [
@@ -45,26 +45,19 @@ def topic(cluster: ComposeCluster, request: pytest.FixtureRequest) -> str:
     return name
 
 
-class Commits:
+class Commits(Worker):
     """A thread that commits 1, 2, 3, … for a group, from `with` to its end; `acknowledged`: the last that was taken."""
 
     def __init__(self, bootstrap: str, group: str, topic: str) -> None:
+        super().__init__("commits")
         self.acknowledged = 0
         self._place = TopicPartition(topic, 0)
         self._consumer = KafkaConsumer(
             bootstrap_servers=bootstrap, group_id=group, enable_auto_commit=False, request_timeout_ms=5_000
         )
-        self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._run)
-
-    def __enter__(self) -> Commits:
         self._consumer.assign([self._place])
-        self._thread.start()
-        return self
 
-    def __exit__(self, *_: object) -> None:
-        self._stop.set()
-        self._thread.join()
+    def _close(self) -> None:
         self._consumer.close()
 
     def _run(self) -> None:

@@ -8,17 +8,15 @@ from __future__ import annotations
 
 import subprocess
 import sys
-import threading
 from collections.abc import Iterator
 from contextlib import suppress
 
 import pytest
-from kafka import KafkaConsumer
-from kafka.errors import KafkaError
 
 from support import docker_engine
 from support.compose import WITHOUT_HEALTH, ComposeCluster
 from support.docker_engine import Unavailable, docker
+from support.group_reader import GroupReader
 from support.load import Load, check, read_all
 from support.old_version import NoOldVersion
 from tailrace.testing import admin
@@ -75,61 +73,6 @@ class TwoVersions(ComposeCluster):
         return False
 
 
-class Group:
-    """A group of one member that reads and commits, from `with` to its end."""
-
-    def __init__(self, bootstrap: str, topic: str) -> None:
-        self.positions = dict.fromkeys(range(PARTITIONS), 0)
-        self.seen: set[int] = set()
-        self.wrong: list[str] = []
-        self._news = threading.Condition()
-        self._stop = threading.Event()
-        self._consumer = KafkaConsumer(
-            topic,
-            bootstrap_servers=bootstrap,
-            group_id="through-the-upgrade",
-            auto_offset_reset="earliest",
-            enable_auto_commit=False,
-            retry_backoff_ms=50,
-            request_timeout_ms=15_000,
-        )
-        self._thread = threading.Thread(target=self._run, name="group")
-
-    def __enter__(self) -> Group:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._stop.set()
-        self._thread.join()
-        self._consumer.close()
-
-    def wait_for(self, values: set[int]) -> None:
-        """Returns when the group has read all of these."""
-        with self._news:
-            read = self._news.wait_for(lambda: self.wrong or values <= self.seen, PATIENCE_S)
-        assert read and not self.wrong, (self.wrong, sorted(values - self.seen)[:5])
-
-    def _run(self) -> None:
-        while not self._stop.is_set():
-            batches = self._consumer.poll(timeout_ms=200)
-            with self._news:
-                for place, rows in batches.items():
-                    for row in rows:
-                        self._read(place.partition, row.offset, int(row.value))
-                self._news.notify_all()
-            if batches:
-                with suppress(KafkaError):  # what is not committed may be read again
-                    self._consumer.commit(timeout_ms=10_000)
-
-    def _read(self, partition: int, offset: int, value: int) -> None:
-        """Again is no harm, a gap is."""
-        if offset > self.positions[partition]:
-            self.wrong.append(f"{partition}: {offset} after {self.positions[partition] - 1}")
-        self.positions[partition] = max(self.positions[partition], offset + 1)
-        self.seen.add(value)
-
-
 @pytest.fixture
 def cluster() -> Iterator[TwoVersions]:
     """All services in the old version."""
@@ -144,7 +87,7 @@ def cluster() -> Iterator[TwoVersions]:
 def test_role_by_role_to_the_new_image_and_back_loses_nothing(cluster: TwoVersions) -> None:
     admin.create_topic(cluster.bootstrap, "mixed", PARTITIONS, 3, {})
     cluster.wait_until_replicated("mixed")
-    with Group(cluster.bootstrap, "mixed") as group:
+    with GroupReader(cluster.bootstrap, "mixed", "through-the-upgrade") as group:
         with Load(cluster.bootstrap, "mixed", **LOAD) as load:
             load.wait_for(MEANWHILE, PATIENCE_S)
             for roles, image in ((ROLES, docker_engine.TAILRACE), (ROLES[::-1], docker_engine.OLD)):
@@ -153,4 +96,4 @@ def test_role_by_role_to_the_new_image_and_back_loses_nothing(cluster: TwoVersio
                     load.wait_for(MEANWHILE, PATIENCE_S)
         assert load.promised.failed == []
         check(load.promised, read_all(cluster.bootstrap, "mixed"))
-        group.wait_for(set(load.promised.acknowledged))
+        group.wait_for(set(load.promised.acknowledged), PATIENCE_S)

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
-from kafka import KafkaConsumer
 
+from support.group_reader import GroupReader
 from support.load import Load, check, read_all
 from support.old_version import NoOldVersion, unpack
 from support.postgres import Postgres
@@ -51,36 +51,6 @@ class MixedNodes(TailraceNodes):
         """Where the process found its code."""
         pid = self.process_id(f"{role}-{number}")
         return self._old["PYTHONPATH"] in Path(f"/proc/{pid}/environ").read_text()
-
-
-class GroupReader:
-    """A group with one member that commits what it has read; asked now and then."""
-
-    def __init__(self, bootstrap: str, topic: str) -> None:
-        self.seen: set[int] = set()
-        self._consumer = KafkaConsumer(
-            topic,
-            bootstrap_servers=bootstrap,
-            group_id="through-the-upgrade",
-            auto_offset_reset="earliest",
-            enable_auto_commit=False,
-            retry_backoff_ms=50,
-        )
-
-    def read_more(self) -> None:
-        """Reads until something new came, and commits it."""
-        before = len(self.seen)
-
-        def came() -> bool:
-            for rows in self._consumer.poll(timeout_ms=500).values():
-                self.seen |= {int(row.value) for row in rows}
-            return len(self.seen) > before
-
-        until(came, "the group reads on", 60)
-        self._consumer.commit()
-
-    def close(self) -> None:
-        self._consumer.close()
 
 
 class Transactions:
@@ -168,16 +138,16 @@ def test_role_by_role_to_the_new_version_and_back_loses_nothing(mixed: MixedNode
     """Each service starts and registers beside controllers of its own version, or of the other one."""
     topic = create(mixed, *ROUND, word="versions", min_insync_replicas="2")
     moved = create(mixed, *ROUND, word="transactions", min_insync_replicas="2")
-    group, transactions = GroupReader(mixed.bootstrap, topic.name), Transactions(mixed.bootstrap, moved.name)
-    with Load(mixed.bootstrap, topic.name) as load:
+    group = GroupReader(mixed.bootstrap, topic.name, "through-the-upgrade")
+    transactions = Transactions(mixed.bootstrap, moved.name)
+    with group, Load(mixed.bootstrap, topic.name) as load:
         for new in (True, False):
             for role in roles:
                 mixed.replace(role, new=new)
                 assert mixed.runs_old(role, 0) is not new
                 load.wait_for(300)
-                group.read_more()
+                group.wait_for_commit(60)
                 transactions.step()
-    group.close()
     assert load.promised.failed == []
     check(load.promised, read_all(mixed.bootstrap, topic.name))
     assert read_committed(mixed.bootstrap, moved.name) == transactions.committed

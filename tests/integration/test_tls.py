@@ -19,7 +19,7 @@ from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic
 from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer
 
 from integration.quota.load import alter_quotas
-from support.certificates import Authority, Pair
+from support.certificates import Authority, Pair, listener_settings
 from support.ports import free_ports
 from support.tls_client import TlsClient, client_tls
 from tailrace.config import properties
@@ -35,14 +35,7 @@ LARGE_COUNT = 24
 
 @pytest.fixture(scope="module", params=WAYS, ids=lambda way: way.replace(" ", "-"))
 def cluster(request: pytest.FixtureRequest, authority: Authority, server: Pair) -> Iterator[Cluster]:
-    settings = {
-        "gateway.security.protocol": "SSL",
-        "ssl.keystore.type": "PEM",
-        "ssl.keystore.location": str(server.both),
-        "ssl.truststore.type": "PEM",
-        "ssl.truststore.location": str(authority.certificate),
-        "ssl.client.auth": "required",
-    }
+    settings = listener_settings(server, authority)
     with Cluster(port=free_ports(1), settings=settings | WAYS[request.param]) as running:
         admin = AdminClient(confluent(running, authority, request.getfixturevalue("alice")))
         for future in admin.create_topics([NewTopic(name, 1, 1) for name in ("t", "large", "many")]).values():

@@ -65,6 +65,22 @@ class Authority:
         return Pair(key, certificate, both)
 
 
+def listener_settings(server: Pair, authority: Authority | None = None) -> dict[str, str]:
+    """A listener with that certificate; with an authority, every client must show one of its certificates."""
+    settings = {
+        "gateway.security.protocol": "SSL",
+        "ssl.keystore.type": "PEM",
+        "ssl.keystore.location": str(server.both),
+    }
+    if authority is not None:
+        settings |= {
+            "ssl.truststore.type": "PEM",
+            "ssl.truststore.location": str(authority.certificate),
+            "ssl.client.auth": "required",
+        }
+    return settings
+
+
 def new_key(file: Path, *, rsa: bool = False) -> tuple[str | Path, ...]:
     """Options of `req` for a new key without a password."""
     kind = ("rsa:2048",) if rsa else ("ec", "-pkeyopt", "ec_paramgen_curve:prime256v1")

@@ -30,13 +30,6 @@ BOOT_ID = "boot"
 TOPIC_ID = UUID(int=7)
 
 
-async def turns_until(reached: Callable[[], bool]) -> None:
-    """Lets the event loop turn until the gateway has come so far: what has no event shows in a few turns."""
-    async with asyncio.timeout(10):
-        while not reached():  # noqa: ASYNC110 - turns, not time
-            await asyncio.sleep(0)
-
-
 class ScriptedFollower:
     """The follower's twin: the image is what the test last put in."""
 

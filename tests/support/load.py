@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import threading
-from abc import ABC, abstractmethod
 from collections import defaultdict
 from dataclasses import dataclass, field
-from typing import Any, Self
+from typing import Any
 
 from kafka import KafkaConsumer, KafkaProducer, TopicPartition
+
+from support.worker import Worker
 
 _IN_FLIGHT = 100
 _READ_TIMEOUT_MS = 20_000
@@ -22,23 +23,12 @@ class Promised:
     failed: list[str] = field(default_factory=list)
 
 
-class Sender(ABC):
+class Sender(Worker):
     """A thread that sends from `with` to its end, and what it was promised."""
 
     def __init__(self, name: str) -> None:
+        super().__init__(name)
         self.promised = Promised()
-        self._news = threading.Condition()
-        self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._run, name=name)
-
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._stop.set()
-        self._thread.join()
-        self._flush()
 
     def wait_for(self, more: int, timeout_seconds: float = 60) -> None:
         """Returns when `more` further records were acknowledged from now on."""
@@ -46,14 +36,6 @@ class Sender(ABC):
             want = len(self.promised.acknowledged) + more
             if not self._news.wait_for(lambda: len(self.promised.acknowledged) >= want, timeout_seconds):
                 raise TimeoutError(f"{want - len(self.promised.acknowledged)} of {more} acknowledgements are missing")
-
-    @abstractmethod
-    def _run(self) -> None:
-        """Sends until `_stop` is set."""
-
-    @abstractmethod
-    def _flush(self) -> None:
-        """Returns when all that was sent is acknowledged or has failed."""
 
 
 class Load(Sender):
@@ -71,7 +53,7 @@ class Load(Sender):
         self._room.release()  # or it would wait for an acknowledgement before it sees that it is over
         super().__exit__(*exc)
 
-    def _flush(self) -> None:
+    def _close(self) -> None:
         self._producer.flush(timeout=60)
         self._producer.close(timeout=10)
 
@@ -97,26 +79,18 @@ class Load(Sender):
         self._room.release()
 
 
-class Reader:
+class Reader(Worker):
     """Reads every partition of a topic from its start, live, and keeps what it saw: nothing seen may ever be gone."""
 
     def __init__(self, bootstrap: str, topic: str, partitions: int, **settings: Any) -> None:
+        super().__init__("reader")
         self.seen: dict[int, list[tuple[int, int]]] = defaultdict(list)
         self.failed: list[str] = []
-        self._news = threading.Condition()
-        self._stop = threading.Event()
         options = {"group_id": None, "auto_offset_reset": "earliest", "retry_backoff_ms": 50, **settings}
         self._consumer = KafkaConsumer(bootstrap_servers=bootstrap, **options)
         self._consumer.assign([TopicPartition(topic, p) for p in range(partitions)])
-        self._thread = threading.Thread(target=self._run, name="reader")
 
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._stop.set()
-        self._thread.join()
+    def _close(self) -> None:
         self._consumer.close()
 
     def wait_for(self, more: int, timeout_seconds: float = 60) -> None:

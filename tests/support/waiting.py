@@ -33,3 +33,10 @@ async def another_process(shows: Callable[[], bool], timeout_s: float = 30) -> N
         while not shows():
             with suppress(TimeoutError):
                 await asyncio.wait_for(asyncio.Event().wait(), PAUSE_S)
+
+
+async def turns_until(reached: Callable[[], object]) -> None:
+    """Lets the event loop turn until it has come so far: what has no event shows in a few turns."""
+    async with asyncio.timeout(20):
+        while not reached():  # noqa: ASYNC110 - turns, not time
+            await asyncio.sleep(0)

@@ -39,6 +39,7 @@ PURE_FILES = (
     "libs/tailrace/log/producers/transactions.py",
     "libs/tailrace/log/producers/verification.py",
     "libs/tailrace/log/retention_rules.py",
+    "libs/tailrace/net/address.py",
     "libs/tailrace/net/limits/answer_budget.py",
     "libs/tailrace/net/metadata/batches.py",
     "libs/tailrace/net/spread.py",

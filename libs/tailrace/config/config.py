@@ -96,10 +96,6 @@ class Config(Values):
         layers = [_dynamic_layer(source, warnings) for source in (default, broker)]
         return Config(self.static, (*self.warnings, *warnings), layers[0], layers[1])
 
-    def set_somewhere(self, name: str) -> bool:
-        """Whether anybody set the key, at start or dynamically."""
-        return name in self.static or name in self.dynamic_default or name in self.dynamic_broker
-
 
 def suggestion(name: str, known: Iterable[str]) -> str:
     """` Did you mean …?` with the nearest known name, or nothing."""

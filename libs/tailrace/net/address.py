@@ -1,4 +1,4 @@
-"""Where a service listens: host and port, or a Unix socket on the same host."""
+"""Where a service listens: host and port, or a Unix socket on the same host. Pure."""
 
 from __future__ import annotations
 

@@ -24,6 +24,7 @@ from tailrace.net.tls.encrypted_socket import EncryptedSocket
 from tailrace.net.tls.handshakes import Handshakes
 from tailrace.net.tls.listener import EncryptedListener
 from tailrace.net.tls.transport import EncryptedTransport
+from tailrace.net.transport.accepting import BACKLOG
 
 
 def bind_unix(path: str) -> socket.socket:
@@ -109,14 +110,14 @@ class Server:
         loop = asyncio.get_running_loop()
         if address.is_unix:
             sock = bind_unix(address.host)
-            server = await loop.create_unix_server(lambda: self._accepted(self), sock=sock, backlog=1024)
+            server = await loop.create_unix_server(lambda: self._accepted(self), sock=sock, backlog=BACKLOG)
             self._paths.append(address.host)
             self.addresses.append(address)
         elif self._encryption is not None:
             await self._listen_encrypted(address, self._encryption)
             return
         else:
-            server = await loop.create_server(self._tcp_protocol, address.host, address.port, backlog=1024)
+            server = await loop.create_server(self._tcp_protocol, address.host, address.port, backlog=BACKLOG)
             host, port = server.sockets[0].getsockname()[:2]
             self.addresses.append(Address(host, port))
         self._servers.append(server)

@@ -16,6 +16,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Final, Self
 
+from tailrace.net.address import Address
 from tailrace.private_files import private_data_dir, private_opener
 from tailrace.testing import admin
 from tailrace.testing.events import ClusterDied, Event, Events
@@ -113,8 +114,7 @@ class Cluster:
         self.bootstrap = self._gateway = ready["bootstrap"]
         self.admin = ready["admin"]
         if self._network:
-            host, _, port = self._gateway.rpartition(":")
-            self._network.lead_to(host.strip("[]"), int(port))
+            self._network.lead_to(*Address.parse(self._gateway))
             self.bootstrap = f"127.0.0.1:{self._network.port}"
 
     def launch(self) -> None:

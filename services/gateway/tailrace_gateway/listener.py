@@ -20,13 +20,11 @@ from tailrace.net.quotas.throttled_connections import ThrottledConnections, unli
 from tailrace.net.server import bind_unix
 from tailrace.net.tls.encrypted_socket import EncryptedSocket
 from tailrace.net.tls.handshakes import Handshakes
-from tailrace.net.transport.accepting import Accepting, bind_tcp
+from tailrace.net.transport.accepting import BACKLOG, Accepting, bind_tcp
 from tailrace_gateway.answering import AnsweringGateway
 from tailrace_gateway.relay.client import ClientLink
 from tailrace_gateway.relay.encrypted_client import EncryptedClientLink
 from tailrace_gateway.relay.routes import PREAMBLE_ONLY
-
-_BACKLOG = 1024
 
 
 class PortTakenError(OSError):
@@ -55,13 +53,12 @@ class InternalListener:
         self.gateway = gateway
         self.path = path
         sock = bind_unix(path)
-        sock.listen(_BACKLOG)
+        sock.listen(BACKLOG)
         sock.setblocking(False)
         failed = partial(gateway.log.error, "cannot accept", path=path)
         self._accepting = Accepting(sock, self._accepted, gateway.clock, lambda why: failed(why=why))
 
     def _accepted(self, sock: socket.socket, peer: Any) -> None:
-        sock.setblocking(False)
         connection = ClientLink(sock, self.gateway, Identity(listener="INTERNAL"))
         connection.requests.table = PREAMBLE_ONLY
         self.gateway.connections.add(connection)
@@ -154,7 +151,6 @@ class GatewayListener:
             gateway.log.warning("connection closed", why="max.connections are open", client=str(Address(*peer[:2])))
             sock.close()
             return
-        sock.setblocking(False)
         with contextlib.suppress(OSError):
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         gateway.limits.buffers.set_on(sock)

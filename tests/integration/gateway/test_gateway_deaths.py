@@ -8,7 +8,8 @@ from uuid import UUID
 
 import pytest
 
-from support.gateway import Client, Peer, World, turns_until
+from support.gateway import Client, Peer, World
+from support.waiting import turns_until
 from tailrace.errors import ErrorCode
 from tailrace.metadata.image import PartitionImage, TopicImage
 from tailrace.net.address import Address

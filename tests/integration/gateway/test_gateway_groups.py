@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from support.gateway import Peer, World, turns_until
+from support.gateway import Peer, World
+from support.waiting import turns_until
 from tailrace.errors import ErrorCode
 from tailrace.metadata.image import ShardImage
 from tailrace.state.partitioner import partition_for

@@ -9,7 +9,8 @@ from uuid import UUID
 
 import pytest
 
-from support.gateway import Client, World, turns_until
+from support.gateway import Client, World
+from support.waiting import turns_until
 from tailrace.errors import ErrorCode
 from tailrace.metadata.image import BrokerImage
 from tailrace.metadata.records import Endpoint

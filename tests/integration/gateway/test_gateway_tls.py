@@ -11,8 +11,9 @@ import pytest
 from integration.gateway.test_gateway_limits import Meter, answered, produce
 from integration.gateway.test_handover import paired, produce_request
 from support.certificates import Authority, Pair
-from support.gateway import Client, World, turns_until
+from support.gateway import Client, World
 from support.tls_client import TlsClient, client_tls
+from support.waiting import turns_until
 from tailrace.net.quotas.throttled_connections import ThrottledConnections
 from tailrace.net.tls.handshakes import Handshakes
 from tailrace.net.tls.reload import ServerContexts

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from support.gateway import Client, Peer, World, turns_until
+from support.gateway import Client, Peer, World
+from support.waiting import turns_until
 from tailrace.errors import ApiError, ErrorCode
 from tailrace.net.address import Address
 from tailrace.wire import codec

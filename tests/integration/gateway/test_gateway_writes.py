@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from support.gateway import World, turns_until
+from support.gateway import World
+from support.waiting import turns_until
 from tailrace.errors import ErrorCode
 from tailrace.net.address import Address
 from tailrace.wire import codec

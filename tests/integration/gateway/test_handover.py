@@ -14,7 +14,8 @@ from uuid import UUID
 import pytest
 
 from support.broker import TOPIC_ID, Running, batch, running
-from support.gateway import BOOT_ID, Client, World, turns_until
+from support.gateway import BOOT_ID, Client, World
+from support.waiting import turns_until
 from tailrace.errors import ErrorCode
 from tailrace.metadata.image import BrokerImage, PartitionImage, ServiceImage, TopicImage
 from tailrace.metadata.records import Endpoint

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -15,6 +15,7 @@ import pytest
 import structlog
 
 from support.broker import TOPIC_ID, Running, batch, running
+from support.waiting import turns_until
 from tailrace.errors import ErrorCode
 from tailrace.log.directory.log_dir import LogDir
 from tailrace.log.filesystem.real import RealFile, RealFilesystem
@@ -104,12 +105,6 @@ def delete_below(offset: int) -> DeleteRecordsRequest:
     return DeleteRecordsRequest(topics=[topic(name="t", partitions=[want])], timeout_ms=20_000)
 
 
-async def until(predicate: Callable[[], bool]) -> None:
-    """Lets the loop run until it holds; the test's own timeout bounds it."""
-    while not predicate():  # noqa: ASYNC110  many small events lead there; the loop runs nothing else
-        await asyncio.sleep(0)
-
-
 def log(cluster: Three, node: int) -> Any:
     return cluster.nodes[node].broker.topics.by_name[b"t"].partitions[0].log
 
@@ -137,7 +132,7 @@ async def test_the_leader_dies_and_the_new_one_goes_on(tmp_path: Path) -> None:
         assert refused.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
         answer = await cluster.nodes[1].produce(0, batch(b"b"), acks=-1)
         assert (answer.error_code, answer.base_offset) == (0, 1)
-        await until(lambda: 0 in cluster.partition.isr)  # it follows now, and joins
+        await turns_until(lambda: 0 in cluster.partition.isr)  # it follows now, and joins
         assert log(cluster, 0).log_end_offset == 2
 
 
@@ -147,7 +142,7 @@ async def test_what_waits_for_commit_is_refused_when_the_leader_changes(tmp_path
         first = cluster.nodes[0]
         cluster.publish(replicas=(0, 1, 2, 7), isr=(0, 1, 2, 7))  # 7 never fetches
         waiting = asyncio.create_task(first.produce(0, batch(b"a"), acks=-1))
-        await until(lambda: bool(first.broker.topics.by_name[b"t"].partitions[0].commits))
+        await turns_until(lambda: bool(first.broker.topics.by_name[b"t"].partitions[0].commits))
         cluster.publish(leader=1, leader_epoch=2)
         assert (await waiting).error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
 
@@ -206,7 +201,7 @@ async def test_records_are_deleted_while_a_broker_is_down(tmp_path: Path, heard:
         assert leading is not None
         leading.replicas[7].log_start_offset = heard
         waiting = asyncio.create_task(first.client.ask(delete_below(2), timeout_ms=30_000))
-        await until(lambda: bool(partition.deletions) and leading.replicas[1].log_start_offset == 2)
+        await turns_until(lambda: bool(partition.deletions) and leading.replicas[1].log_start_offset == 2)
         assert not any(wait.done for _, wait, _ in partition.deletions)
         cluster.fenced.add(7)
         cluster.publish(isr=(0, 1))
@@ -220,7 +215,7 @@ async def test_a_new_replica_comes_to_what_its_leader_has_after_a_delete_within_
         await cluster.nodes[0].produce(0, batch(b"a", b"b", b"c"), acks=-1)
         await cluster.nodes[0].client.ask(delete_below(2), timeout_ms=30_000)
         cluster.publish(replicas=(0, 1, 2))
-        await until(lambda: 2 in cluster.partition.isr)
+        await turns_until(lambda: 2 in cluster.partition.isr)
         assert [(log(cluster, node).log_start_offset, log(cluster, node).log_end_offset) for node in range(3)] == [
             (2, 3)
         ] * 3
@@ -251,7 +246,7 @@ async def test_consumers_read_from_the_replica_in_their_rack(tmp_path: Path) -> 
             node.follower.move(brokers=racks)
         sent = await cluster.nodes[0].fetch(0, 0, rack_id="r2")
         assert (sent.preferred_read_replica, sent.records) == (2, b"")
-        await until(lambda: cluster.nodes[2].broker.topics.by_name[b"t"].partitions[0].high_watermark == 1)
+        await turns_until(lambda: cluster.nodes[2].broker.topics.by_name[b"t"].partitions[0].high_watermark == 1)
         read = await cluster.nodes[2].fetch(0, 0, rack_id="r2")
         assert (read.error_code, read.high_watermark, bool(read.records)) == (0, 1, True)
 
@@ -348,7 +343,7 @@ async def test_a_throttle_holds_back_who_catches_up_and_not_the_isr(tmp_path: Pa
         await first.produce(0, batch(b"x" * 5000), acks=-1)
         assert (partition.throttled_for(1), partition.throttled_for(2)) == (False, True)
         last.broker.on_changes(Changes([following], [], []))
-        await until(lambda: log(cluster, 2).log_end_offset == 2)
+        await turns_until(lambda: log(cluster, 2).log_end_offset == 2)
         assert first.broker.leader_throttle.wait_ms() > 3000
 
 
@@ -378,10 +373,10 @@ async def test_a_follower_says_nothing_of_what_it_has_not_flushed(tmp_path: Path
         flusher.request = request
         await cluster.nodes[0].produce(0, batch(b"a"), acks=1)
         assert leading is not None
-        await until(lambda: asked >= 3 or leading.replicas[1].log_end_offset > 0)
+        await turns_until(lambda: asked >= 3 or leading.replicas[1].log_end_offset > 0)
         assert leading.replicas[1].log_end_offset <= 0
         flusher.request = flushes
-        await until(lambda: leading.replicas[1].log_end_offset == 1)
+        await turns_until(lambda: leading.replicas[1].log_end_offset == 1)
 
 
 async def test_many_new_replicas_are_opened_in_rounds(tmp_path: Path) -> None:
@@ -396,7 +391,7 @@ async def test_many_new_replicas_are_opened_in_rounds(tmp_path: Path) -> None:
         followed = cluster.nodes[1].broker.topics.by_name[b"t"].partitions
         assert sum(partition.opened is not None for partition in followed.values()) <= 1
         led = cluster.nodes[0].broker.topics.by_name[b"t"].partitions
-        await until(lambda: all(partition.leading is not None for partition in led.values()))
+        await turns_until(lambda: all(partition.leading is not None for partition in led.values()))
         answers = await asyncio.gather(*(cluster.nodes[0].produce(n, batch(b"a"), acks=-1) for n in range(120)))
         assert [answer.error_code for answer in answers] == [0] * 120
 
@@ -422,7 +417,7 @@ async def test_who_catches_up_does_not_starve_the_others(tmp_path: Path) -> None
             assert (await cluster.nodes[0].produce(1, batch(b"%d" % n), acks=-1)).error_code == 0
             progress.append(behind.log.log_end_offset)
         assert progress[0] < progress[-1] < 60
-        await until(lambda: behind.log.log_end_offset == 60)
+        await turns_until(lambda: behind.log.log_end_offset == 60)
 
 
 async def test_the_lag_is_what_the_leaders_last_answer_left_to_fetch(tmp_path: Path) -> None:
@@ -472,7 +467,7 @@ async def cutting(path: Path, monkeypatch: pytest.MonkeyPatch, **settings: Any) 
         await first.produce(0, batch(b"a"), acks=-1)
         for node in (second, third):
             partition = node.broker.topics.by_name[b"t"].partitions[0]
-            await until(lambda partition=partition: partition.high_watermark == 1)  # type: ignore[misc]
+            await turns_until(lambda partition=partition: partition.high_watermark == 1)  # type: ignore[misc]
             node.broker.on_changes(Changes([], [], [partition]))
         for _ in range(3):
             assert (await first.produce(0, batch(b"lost"), acks=1)).error_code == 0
@@ -494,7 +489,7 @@ async def test_a_follower_that_waits_for_its_disk_to_cut_holds_up_nobody(
         assert not first.replicas.followed_count  # nor is its leader asked meanwhile
         assert (await second.produce(0, batch(b"b"), acks=1)).base_offset == 1
         disk.go.set()
-        await until(lambda: 0 in cluster.partition.isr)
+        await turns_until(lambda: 0 in cluster.partition.isr)
         assert log(cluster, 0).read(0, 1000).read() == log(cluster, 1).read(0, 1000).read()
         assert (await second.produce(0, batch(b"c"), acks=-1)).base_offset == 2
         partition = first.broker.topics.by_name[b"t"].partitions[0]
@@ -508,7 +503,7 @@ async def test_who_is_elected_while_it_cuts_leads_when_it_has(tmp_path: Path, mo
         assert (await first.produce(0, batch(b"b"))).error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
         disk.go.set()
         partition = first.broker.topics.by_name[b"t"].partitions[0]
-        await until(lambda: not partition.recovering)
+        await turns_until(lambda: not partition.recovering)
         assert (await first.produce(0, batch(b"b"), acks=-1)).base_offset == 1
 
 
@@ -522,7 +517,7 @@ async def test_a_topic_that_is_deleted_while_it_is_cut_goes_from_the_disk(
         assert (await first.fetch(0, 0)).error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         assert log_dir.lent("t", 0)
         disk.go.set()
-        await until(lambda: not log_dir.lent("t", 0))
+        await turns_until(lambda: not log_dir.lent("t", 0))
         assert not log_dir.holds("t", 0)
         assert not (Path(log_dir.path) / "t-0").exists()
 
@@ -537,7 +532,7 @@ async def test_a_disk_that_fails_a_cut_goes_offline(tmp_path: Path, monkeypatch:
 
         monkeypatch.setattr(RealFile, "sync", fails)
         disk.go.set()
-        await until(lambda: not log_dir.lent("t", 0))
+        await turns_until(lambda: not log_dir.lent("t", 0))
         monkeypatch.undo()
         assert broker.storage.offline == (log_dir,)
         assert (await cluster.nodes[0].fetch(0, 0)).error_code == ErrorCode.KAFKA_STORAGE_ERROR
@@ -561,14 +556,14 @@ async def test_a_cut_that_fails_though_the_disk_is_sound_is_tried_again_after_a_
         monkeypatch.setattr(Recoveries, "change", noted)
         disk.fail = OSError(24, "Too many open files")
         disk.go.set()
-        await until(lambda: not log_dir.lent("t", 0))
+        await turns_until(lambda: not log_dir.lent("t", 0))
         for _ in range(1000):
             await asyncio.sleep(0)
         assert partition.recovering
         assert cuts == []  # the first was under way; no other was begun
         disk.fail = None
         broker.recoveries.on_recovered("t", 0)  # as after the rest
-        await until(lambda: 0 in cluster.partition.isr)
+        await turns_until(lambda: 0 in cluster.partition.isr)
         assert log(cluster, 0).read(0, 1000).read() == log(cluster, 1).read(0, 1000).read()
 
 

@@ -18,7 +18,7 @@ import pytest
 import structlog
 import structlog.testing
 
-from support.gateway import turns_until
+from support.waiting import turns_until
 from tailrace.errors import ApiError, ErrorCode
 from tailrace.net.address import Address
 from tailrace.net.client import Client, Disconnected, UnservedError

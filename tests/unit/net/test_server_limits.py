@@ -15,6 +15,7 @@ import pytest
 import structlog
 import uvloop
 
+from support.waiting import turns_until
 from tailrace.net.address import Address
 from tailrace.net.connection import Connection
 from tailrace.net.context import Context
@@ -101,12 +102,6 @@ async def answers(reader: asyncio.StreamReader) -> list[int]:
         found.append(correlation_id)
         data = data[4 + size :]
     return found
-
-
-async def turns_until(reached: Any) -> None:
-    async with asyncio.timeout(20):
-        while not reached():  # noqa: ASYNC110 - turns, not time
-            await asyncio.sleep(0)
 
 
 @pytest.mark.parametrize(

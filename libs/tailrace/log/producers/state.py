@@ -189,7 +189,7 @@ def ended(entry: ProducerEntry | None, header: BatchHeader, marker: Marker) -> P
 
 
 class ProducerState:
-    """All producers of one log, as of map_end_offset."""
+    """All producers of one log, after the last batch that was applied."""
 
     __slots__ = ("_quiet", "entries", "transactions", "verifications")
 

@@ -89,7 +89,7 @@ class MetadataFollower:
         if cache is not None and (cached := metadata_cache.read(cache)) is not None:
             self.image, self.controller_epoch = cached
         self._links = [
-            MetadataLink(address, client_id, self, clock, Backoff(clock, random, *RETRY_MS)) for address in addresses
+            MetadataLink(address, client_id, self, Backoff(clock, random, *RETRY_MS)) for address in addresses
         ]
 
     @property

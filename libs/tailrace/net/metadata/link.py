@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple, Protocol
 
-from tailrace.clock import Clock
 from tailrace.errors import ApiError, ErrorCode
 from tailrace.kafka.features import beyond
 from tailrace.kafka.topics import CLUSTER_METADATA_TOPIC
@@ -66,14 +65,13 @@ class Followed(Protocol):
 class MetadataLink:
     """Polls one controller until cancelled. `fresh` while its last answer named an active controller."""
 
-    def __init__(self, address: Address, client_id: str, follower: Followed, clock: Clock, backoff: Backoff) -> None:
+    def __init__(self, address: Address, client_id: str, follower: Followed, backoff: Backoff) -> None:
         self.address = address
         self.fresh = False
         self.said = ""  # the last complaint about it
         self.backoff = backoff
         self._client_id = client_id
         self._follower = follower
-        self._clock = clock
         self._knows = False
 
     async def run(self) -> None:

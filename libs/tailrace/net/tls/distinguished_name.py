@@ -23,7 +23,7 @@ _KEYWORDS: Final = {
 }
 _STRINGS: Final = frozenset({12, 19, 20, 22, 27, 30})  # UTF8, Printable, T61, IA5, General, BMP
 _ESCAPED: Final = frozenset(',=+<>#;"\\')
-_SEQUENCE, _SET, _OID, _VERSION, _UTC_TIME, _GENERALIZED_TIME = 0x30, 0x31, 0x06, 0xA0, 0x17, 0x18
+_OID, _VERSION, _UTC_TIME, _GENERALIZED_TIME = 0x06, 0xA0, 0x17, 0x18  # tags of DER
 _UTC_CENTURY_FROM = 50  # RFC 5280: a year of two digits is 1950 to 2049
 
 

@@ -11,7 +11,7 @@ import contextlib
 import socket
 import ssl
 from collections.abc import Callable
-from typing import Final
+from typing import Final, cast
 
 from tailrace.net.tls.record_heads import HEAD_BYTES, RecordHeads
 
@@ -39,6 +39,8 @@ class EncryptedSocket:
         self._incoming = ssl.MemoryBIO()
         self._outgoing = ssl.MemoryBIO()
         self._tls = context.wrap_bio(self._incoming, self._outgoing, server_side=True)
+        # Into a buffer it returns a number, which its stub does not know.
+        self._read_into = cast(Callable[[int, memoryview], int], self._tls.read)
         self._unsent: bytes | memoryview = b""  # records that the socket did not take
         self._accepted = 0  # bytes that are in these records, and that `send` has not said to be sent
         self._heads = RecordHeads()
@@ -123,8 +125,7 @@ class EncryptedSocket:
     def _decrypt(self, into: memoryview, filled: int) -> tuple[int, bool]:
         """(bytes in `into`, whether that is all that TLS has been given)."""
         size = len(into)
-        # Into a buffer it returns a number, which its stub does not know.
-        read: Callable[[int, memoryview], int] = self._tls.read  # type: ignore[assignment]
+        read = self._read_into
         try:
             while filled < size:
                 count = read(size - filled, into[filled:])

@@ -31,7 +31,6 @@ class EncryptedListener:
         self._refused = refused
         self._opened = opened
         self._log = log
-        self._loop = asyncio.get_running_loop()
         self._accepting: list[Accepting] = []
 
     async def listen(self, address: Address) -> Address:
@@ -48,7 +47,6 @@ class EncryptedListener:
     def _accepted(self, sock: socket.socket, peer: Any) -> None:
         if self._refused(sock, peer[0]):
             return
-        sock.setblocking(False)
         with contextlib.suppress(OSError):
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._handshakes.begin(sock, str(Address(*peer[:2])), self._opened)

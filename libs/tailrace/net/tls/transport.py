@@ -17,6 +17,7 @@ from tailrace.net.tls.encrypted_socket import EncryptedSocket
 from tailrace.net.transport.writing import in_few_buffers
 
 _HIGH_WATER_BYTES = 65_536
+_LOW_WATER_BYTES = 16_384
 _READS_A_TURN = 4
 # Encrypted at a turn for one client that takes everything at once: a megabyte takes a millisecond, or two.
 _TURN_BYTES = 1_048_576
@@ -42,8 +43,6 @@ class EncryptedTransport(asyncio.Transport):
         }
         self._unsent: deque[memoryview] = deque()
         self._unsent_bytes = 0
-        self._high_bytes = _HIGH_WATER_BYTES
-        self._low_bytes = _HIGH_WATER_BYTES // 4
         self._writing_paused = False
         self._watches_writing = False
         self._reading = False
@@ -59,9 +58,6 @@ class EncryptedTransport(asyncio.Transport):
         self._watch()
 
     # -- reading --------------------------------------------------------------------------------------------------
-
-    def is_reading(self) -> bool:
-        return self._wanted and not self._closing
 
     def pause_reading(self) -> None:
         self._wanted = False
@@ -108,7 +104,7 @@ class EncryptedTransport(asyncio.Transport):
     def _read(self) -> bool:
         """Whether something came."""
         try:
-            count = self._sock.recv_into(self._protocol.get_buffer(-1))  # type: ignore[arg-type]
+            count = self._sock.recv_into(memoryview(self._protocol.get_buffer(-1)))
         except (BlockingIOError, InterruptedError):
             return False
         except OSError as error:
@@ -176,7 +172,7 @@ class EncryptedTransport(asyncio.Transport):
                 self._loop.remove_writer(self._fd)
 
     def _pause_if_full(self) -> None:
-        if self._unsent_bytes > self._high_bytes and not self._writing_paused:
+        if self._unsent_bytes > _HIGH_WATER_BYTES and not self._writing_paused:
             self._writing_paused = True
             self._protocol.pause_writing()
 
@@ -184,7 +180,7 @@ class EncryptedTransport(asyncio.Transport):
         self._push()
         if self._lost:
             return
-        if self._writing_paused and self._unsent_bytes <= self._low_bytes:
+        if self._writing_paused and self._unsent_bytes <= _LOW_WATER_BYTES:
             self._writing_paused = False
             self._protocol.resume_writing()
         if self._closing and not self._unsent:
@@ -192,16 +188,6 @@ class EncryptedTransport(asyncio.Transport):
 
     def get_write_buffer_size(self) -> int:
         return self._unsent_bytes
-
-    def get_write_buffer_limits(self) -> tuple[int, int]:
-        return self._low_bytes, self._high_bytes
-
-    def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
-        self._high_bytes = _HIGH_WATER_BYTES if high is None else high
-        self._low_bytes = self._high_bytes // 4 if low is None else low
-
-    def can_write_eof(self) -> bool:
-        return False
 
     # -- the end --------------------------------------------------------------------------------------------------
 
@@ -211,9 +197,6 @@ class EncryptedTransport(asyncio.Transport):
     def set_protocol(self, protocol: asyncio.BaseProtocol) -> None:
         assert isinstance(protocol, asyncio.BufferedProtocol)
         self._protocol = protocol
-
-    def get_protocol(self) -> asyncio.BaseProtocol:
-        return self._protocol
 
     def is_closing(self) -> bool:
         return self._closing

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from tailrace.clock import Clock
 
-_BACKLOG: Final = 1024
+BACKLOG: Final = 1024
 _ACCEPTS: Final = 64  # connections taken per wake-up, so that a storm of them does not starve the others
 _REST_MS: Final = 200.0
 
@@ -29,7 +29,7 @@ def bind_tcp(family: int, address: Any, *, shared: bool = False) -> socket.socke
         if family == socket.AF_INET6:
             sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
         sock.bind(address)
-        sock.listen(_BACKLOG)
+        sock.listen(BACKLOG)
         sock.setblocking(False)
     except OSError:
         sock.close()
@@ -38,7 +38,7 @@ def bind_tcp(family: int, address: Any, *, shared: bool = False) -> socket.socke
 
 
 class Accepting:
-    """Gives each client's socket, with its address, to `accepted`, until it is closed.
+    """Gives each client's socket, which does not block, with its address to `accepted`, until it is closed.
 
     failed: is told why nothing can be accepted for a while, as without file descriptors; clients wait in the backlog.
     """
@@ -72,6 +72,7 @@ class Accepting:
                 self._loop.remove_reader(self.listening.fileno())
                 self._clock.call_later(_REST_MS, self._look)
                 return
+            sock.setblocking(False)
             self._accepted(sock, peer)
 
     def close(self) -> None:

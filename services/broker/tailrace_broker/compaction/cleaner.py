@@ -46,7 +46,6 @@ class CleanerStats:
         self.last_recopy_ratio = 0.0
         self.last_pass_ms = 0.0
         self.full_maps = 0
-        self.last_round_ms = -1
         self.uncleanable: dict[TopicIdPartition, str] = {}  # and why
         self.last_cleaned_ms: dict[TopicIdPartition, int] = {}
 
@@ -101,7 +100,6 @@ class Cleaner:
         workers = await self._workers.take(config.log_cleaner_threads if config.log_cleaner_enable else 0)
         if not workers:
             return False
-        self.stats.last_round_ms = self._now_ms()
         dirty = iter(await self._filthiest_first())
         worked = False
 

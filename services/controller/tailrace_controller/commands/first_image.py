@@ -1,6 +1,6 @@
 """`tailrace controller begin-with`: gives an empty metadata database its first image, as `import-kafka` does.
 
-The image comes as a snapshot file (net.metadata_batches). Offsets and epochs go on where its cluster's left off, so
+The image comes as a snapshot file (net.metadata.batches). Offsets and epochs go on where its cluster's left off, so
 that broker epochs, leader epochs and producer ids are never given out twice. Features become this release's own.
 """
 

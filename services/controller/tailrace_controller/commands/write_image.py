@@ -1,6 +1,6 @@
 """`tailrace controller write-image`: the metadata of a stopped cluster as a snapshot file, as `export-kafka` needs it.
 
-The file is named as Kafka names its own, by end offset and epoch, and holds record batches (net.metadata_batches).
+The file is named as Kafka names its own, by end offset and epoch, and holds record batches (net.metadata.batches).
 """
 
 import argparse

@@ -17,7 +17,6 @@ from tailrace_controller.metadata_log.log import MetadataLog
 from tailrace_controller.metadata_log.stored import StoredLog, StoredRecord, StoreError
 
 T = TypeVar("T")
-NO_CLUSTER = UUID(int=0)
 
 
 def first_records(cluster_uuid: UUID) -> tuple[MetadataRecord, ...]:

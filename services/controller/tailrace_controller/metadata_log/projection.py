@@ -32,6 +32,7 @@ from tailrace.metadata.records import (
     UnregisterBrokerRecord,
 )
 from tailrace.metadata.replay import quota_key
+from tailrace.net.address import Address
 from tailrace_controller.decide import topic_rules
 
 
@@ -196,13 +197,12 @@ def _quota(key: tuple[QuotaKey, str], _before: MetadataImage, after: MetadataIma
 
 
 def _endpoints(endpoints: Iterable[Endpoint]) -> str:
-    return json.dumps({endpoint.name: _place(endpoint) for endpoint in endpoints})
+    return json.dumps({endpoint.name: _address(endpoint) for endpoint in endpoints})
 
 
-def _place(endpoint: Endpoint) -> str:
+def _address(endpoint: Endpoint) -> str:
     """A Unix socket's path has port 0, and may hold colons without being of IPv6."""
-    host = f"[{endpoint.host}]" if endpoint.port and ":" in endpoint.host else endpoint.host
-    return f"{host}:{endpoint.port}"
+    return str(Address(endpoint.host, endpoint.port)) if endpoint.port else f"{endpoint.host}:0"
 
 
 _RENDER: dict[str, Callable[[Any, MetadataImage, MetadataImage], Iterator[RowsChange]]] = {

@@ -104,8 +104,7 @@ class Answers:
         mark = self.slots[0] if self.slots else None
         if mark is None or type(mark) is LateAnswer:
             raise Malformed("the node sent an answer nobody asked for")
-        assert not isinstance(mark, LateAnswer)
-        due = mark & CORRELATION_MASK if type(mark) is int else mark.correlation_id  # type: ignore[union-attr]
+        due = mark.correlation_id if type(mark) is Throttled else mark & CORRELATION_MASK
         if due != correlation_id:
             raise Malformed(f"the node answered correlation id {correlation_id} where {due} was due")
         return mark

@@ -322,9 +322,9 @@ class ClientLink(Link):
             self.slots.fill(frame.slot, answer)
         self.requests.answered()
 
-    def _start(self, work: object) -> None:
+    def _start(self, work: Coroutine[Any, Any, None]) -> None:
         assert self._task is None
-        self._task = self.loop.create_task(work)  # type: ignore[arg-type]
+        self._task = self.loop.create_task(work)
         self._task.add_done_callback(self._done)
 
     def _done(self, task: asyncio.Task[None]) -> None:

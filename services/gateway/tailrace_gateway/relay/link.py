@@ -37,7 +37,6 @@ class Link:
         self.pool = pool
         self.tail = b""  # read, not consumed yet
         self.outbox: deque[bytes | memoryview] = deque()
-        self.outbox_bytes = 0
         self.pauses = 0
         self.closed = False
         self.received_bytes = 0
@@ -144,7 +143,6 @@ class Link:
             self.outbox.append(data)
         else:
             self.outbox.append(bytes(data))
-        self.outbox_bytes += len(data)
 
     def _writable(self) -> None:
         outbox = self.outbox
@@ -153,7 +151,6 @@ class Link:
                 first = outbox[0]
                 sent = self.sock.send(first)
                 self.sent_bytes += sent
-                self.outbox_bytes -= sent
                 if sent < len(first):
                     outbox[0] = memoryview(first)[sent:]
                     return

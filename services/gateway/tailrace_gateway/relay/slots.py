@@ -1,13 +1,14 @@
 """The order of answers on one connection: a queue of what is owed to the client, oldest first.
 
-A request that went to the node leaves a mark; its answer is relayed as it arrives. Any other request leaves a Later
-that somebody fills. Marks of the usual kinds are plain ints (kind and correlation id), because one is made per request.
+A request that went to the node leaves a mark; its answer is relayed as it arrives. Any other request leaves a
+LateAnswer that somebody fills. Marks of the usual kinds are plain ints (kind and correlation id), because one is made
+per request.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from typing import TypeAlias
+from typing import TypeAlias, final
 
 PASS = 0
 FETCH = 1 << 32  # response header v0: throttle_time_ms follows the correlation id
@@ -15,6 +16,7 @@ FETCH_FLEXIBLE = 2 << 32  # response header v1: one empty tag section between
 CORRELATION_MASK = 0xFFFFFFFF
 
 
+@final
 class Throttled:
     """The mark of a Produce request over quota: its answer must carry throttle_time_ms (KIP-219)."""
 
@@ -26,6 +28,7 @@ class Throttled:
         self.throttle_time_ms = throttle_time_ms
 
 
+@final
 class LateAnswer:
     """An answer that is not the node's; `answer` is the whole response frame once it is known."""
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import errno
 import threading
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,6 +13,7 @@ import pytest
 
 from support.broker import TOPIC_ID, batch, image, running, topic
 from support.log_dirs import Disks, metadata
+from support.waiting import turns_until
 from tailrace.clock import ManualClock
 from tailrace.errors import ErrorCode
 from tailrace.log.config import LogConfig
@@ -43,12 +43,6 @@ class Disk:
             really(flush)
 
         patch.setattr(Flush, "run", run)
-
-
-async def until(predicate: Callable[[], bool]) -> None:
-    """Lets the loop run until it holds; the test's own timeout bounds it."""
-    while not predicate():  # noqa: ASYNC110  a thread's end and some turns of the loop lead there
-        await asyncio.sleep(0)
 
 
 def partition(node: Any) -> Any:
@@ -138,7 +132,7 @@ async def test_an_append_right_at_a_flushs_end_is_flushed_as_well(tmp_path: Path
         asyncio.get_running_loop().call_soon(append)
         await task
         assert appended[0].error_code == 0
-        await until(lambda: not len(flusher))
+        await turns_until(lambda: not len(flusher))
         assert mine.log.recovery_point == mine.log.log_end_offset == 2
 
 
@@ -163,7 +157,7 @@ async def test_an_append_during_upkeep_is_flushed_after_it(tmp_path: Path, monke
         upkeep = asyncio.create_task(node.broker.flusher.upkeep(partition(node)))
         await disk.began.wait()
         waiting = asyncio.create_task(node.produce(0, batch(b"b", b"c"), timeout_ms=20_000))
-        await until(lambda: partition(node).syncing)
+        await turns_until(lambda: partition(node).syncing)
         disk.go.set()
         await upkeep
         answer = await waiting
@@ -193,7 +187,7 @@ async def test_files_that_must_be_closed_are_synced_while_others_are_served(
         assert (await node.produce(0, batch(b"more"))).error_code == 0
         assert (open_files.let_go, len(open_files)) == (0, 6)
         go.set()
-        await until(lambda: open_files.let_go == 1)
+        await turns_until(lambda: open_files.let_go == 1)
         monkeypatch.undo()
         for number in range(7):
             assert (await node.fetch(number, 0)).error_code == 0
@@ -210,7 +204,7 @@ async def test_a_flush_that_finds_no_descriptor_is_begun_anew(
         disk.error = OSError(number, "no descriptor")
         asked = asyncio.create_task(node.produce(0, batch(b"a"), acks=-1, timeout_ms=20_000))
         disk.go.set()
-        await until(lambda: disk.runs > 3)
+        await turns_until(lambda: disk.runs > 3)
         assert not asked.done() and partition(node).log.recovery_point == 0
         disk.error = None
         assert (await asked).error_code == 0 and partition(node).log.recovery_point == 1

@@ -10,7 +10,7 @@ from uuid import UUID
 import pytest
 
 from support.broker import TOPIC_ID, Running, batch, image, running
-from support.gateway import turns_until
+from support.waiting import turns_until
 from tailrace.errors import ErrorCode
 from tailrace.log.config import LogConfig
 from tailrace.log.filesystem.memory import MemoryFile, MemoryFilesystem

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from support.broker import TOPIC_ID, Running, batch, running, topic
-from support.gateway import turns_until
+from support.waiting import turns_until
 from tailrace.net.connection import Connection
 from tailrace.net.pieces import ROWS_AT_ONCE
 from tailrace.wire.hot.fetch import encode_fetch_answer

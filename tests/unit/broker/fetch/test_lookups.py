@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from support.broker import TOPIC_ID, Running, batch, image, running, topic
-from support.gateway import turns_until
+from support.waiting import turns_until
 from tailrace.errors import ErrorCode
 from tailrace.log import lookup
 from tailrace.log.filesystem.real import RealFile

@@ -11,7 +11,7 @@ from uuid import UUID
 import pytest
 
 from support.broker import OFFSETS_ID, TOPIC_ID, Running, batch, image, running
-from support.gateway import turns_until
+from support.waiting import turns_until
 from tailrace.errors import ErrorCode
 from tailrace.kafka.ids import TopicPartition
 from tailrace.log.directory.log_dir import LogDir

@@ -19,8 +19,8 @@ import pytest
 import structlog
 
 from support.broker import Running, batch, running
-from support.gateway import turns_until
 from support.log_dirs import metadata
+from support.waiting import turns_until
 from tailrace.errors import ErrorCode
 from tailrace.log.directory.checkpoints import CLEAN_SHUTDOWN, RECOVERY_POINT
 from tailrace.log.directory.log_dir import LogDir

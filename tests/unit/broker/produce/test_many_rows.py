@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from support.broker import SECRET, TOPIC_ID, Running, batch, running, topic
-from support.gateway import turns_until
+from support.waiting import turns_until
 from tailrace.errors import ErrorCode
 from tailrace.net.client import Client, Disconnected
 from tailrace.wire import codec

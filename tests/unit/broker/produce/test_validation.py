@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from support.broker import TOPIC_ID, Running, batch, image, running
-from support.gateway import turns_until
+from support.waiting import turns_until
 from tailrace.errors import ApiError, ErrorCode
 from tailrace.log.config import LogConfig
 from tailrace.log.limits import Limits

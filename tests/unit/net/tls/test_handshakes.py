@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import subprocess
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
@@ -15,6 +15,7 @@ import structlog
 
 from support.certificates import Authority, Pair
 from support.tls_client import client_tls
+from support.waiting import turns_until
 from tailrace.net.address import Address
 from tailrace.net.limits.seldom import LINES
 from tailrace.net.tls import handshakes
@@ -62,12 +63,6 @@ async def running(settings: TlsSettings, deadline_ms: float = 10_000, **options:
         yield world
     finally:
         world.listener.close()
-
-
-async def turns_until(reached: Callable[[], bool]) -> None:
-    async with asyncio.timeout(20):
-        while not reached():  # noqa: ASYNC110 - turns, not time
-            await asyncio.sleep(0)
 
 
 async def ended(reader: asyncio.StreamReader) -> bytes:

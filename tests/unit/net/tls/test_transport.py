@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import socket
 import struct
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from itertools import pairwise
 from typing import Any
@@ -15,6 +15,7 @@ import structlog
 
 from support.certificates import Authority, Pair
 from support.tls_client import TlsClient, client_tls
+from support.waiting import turns_until
 from tailrace.net.address import Address
 from tailrace.net.client import Client
 from tailrace.net.context import Context
@@ -84,12 +85,6 @@ async def running(settings: TlsSettings, trusted: Authority, **options: Any) -> 
         yield World(role, server, calls, trusted)
     finally:
         await server.close()
-
-
-async def turns_until(reached: Callable[[], bool]) -> None:
-    async with asyncio.timeout(20):
-        while not reached():  # noqa: ASYNC110 - turns, not time
-            await asyncio.sleep(0)
 
 
 def correlation_ids(answers: bytes) -> list[int]:

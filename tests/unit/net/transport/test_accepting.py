@@ -8,7 +8,7 @@ import socket
 from pathlib import Path
 from typing import Any
 
-from support.gateway import turns_until
+from support.waiting import turns_until
 from tailrace.clock import ManualClock
 from tailrace.net.transport.accepting import Accepting
 
@@ -44,6 +44,7 @@ async def test_without_descriptors_clients_wait_and_are_taken_later(tmp_path: Pa
         listening.full = False
         clock.advance(200)
         await turns_until(lambda: len(came) == 1)
+        assert not came[0].getblocking()
         accepting.close()
         came[0].close()
 
