@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from random import Random
 from typing import Annotated
 from urllib.parse import quote
 
-from fastapi import Depends, Request
+from fastapi import Depends, Request, Response
+from pydantic import BaseModel
 
 from tailrace.clock import Clock
 from tailrace.metadata.image import MetadataImage, TopicImage
+from tailrace.net.pieces import in_pieces
 from tailrace_gateway.rest.backend import AdminBackend
 from tailrace_gateway.rest.errors import not_found, unknown_topic
-from tailrace_gateway.rest.models import Link, ListMetadata, Metadata
+from tailrace_gateway.rest.models import Link, Listing, ListMetadata, Metadata
 
 Part = str | int
 
@@ -57,6 +60,18 @@ class ClusterScope:
     def listing(self, *parts: Part) -> ListMetadata:
         """The metadata of a list."""
         return ListMetadata(self_=self.url(*parts), next=None)
+
+    async def listed(self, kind: str, here: tuple[Part, ...], rows: Iterable[BaseModel]) -> Response:
+        """The answer that is a list of very many rows: others on the event loop have their turn while it is made.
+
+        rows is a generator, so that no more than one of them is an object at a time.
+        """
+        head = Listing[BaseModel](kind=kind, metadata=self.listing(*here), data=[]).model_dump_json(by_alias=True)
+        body = bytearray(head.removesuffix("]}").encode())
+        async for row in in_pieces(rows):
+            body += row.model_dump_json(by_alias=True).encode()
+            body += b","
+        return Response(bytes(body.removesuffix(b",") + b"]}"), media_type="application/json")
 
     def topic(self, name: str) -> TopicImage:
         """The topic of that name, or 404."""
