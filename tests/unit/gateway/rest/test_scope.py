@@ -1,18 +1,21 @@
 """Lists of very many rows: the gateway's event loop relays data as well, so it has its turns while a list is made."""
 
 import asyncio
+import random
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import httpx
 import pytest
+from fastapi.responses import StreamingResponse
 
 from support.rest_backend import MemoryBackend, MemoryGroup
+from tailrace.clock import ManualClock
 from tailrace.metadata.image import PartitionImage
 from tailrace.net.pieces import ROWS_AT_ONCE
 from tailrace.wire.messages import DescribeGroupsResponse
-from tailrace_gateway.rest.models import Metadata
-from tailrace_gateway.rest.scope import ClusterScope, Part
+from tailrace_gateway.rest.models import Link, Metadata
+from tailrace_gateway.rest.scope import WHOLE_BYTES, ClusterScope, Part, Services
 
 ROOT = "/v3/clusters/memory"
 MANY = 4 * ROWS_AT_ONCE
@@ -90,3 +93,23 @@ async def test_others_have_their_turn_while_a_long_list_is_made(
     beside.cancel()
     assert len(answer.json()["data"]) == made.total() == MANY
     assert max(made.values()) <= ROWS_AT_ONCE
+
+
+async def test_a_list_of_very_many_bytes_is_made_as_the_client_takes_it(backend: MemoryBackend) -> None:
+    made = 0
+
+    def rows() -> Iterator[Link]:
+        nonlocal made
+        for made in range(1, MANY + 1):  # noqa: B007 - looked at below
+            yield Link(related="x" * 32_000)
+
+    services = Services(backend, ManualClock(), random.Random(1))
+    answer = await ClusterScope(services, backend.image(), "http://here").listed("Links", ("links",), rows())
+    assert isinstance(answer, StreamingResponse)
+    at_first = made
+    size_bytes = 0
+    async for part in answer.body_iterator:
+        size_bytes += len(part)
+        assert len(part) <= WHOLE_BYTES + (1 << 20)
+    assert at_first * 32_000 <= WHOLE_BYTES + (1 << 20)
+    assert (made, size_bytes // 32_000) == (MANY, MANY)
