@@ -1,8 +1,8 @@
 """How each record changes the image, in one copy per batch: a draft copies a mapping when it first writes to it."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Generator, Iterable
 from dataclasses import replace
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 from uuid import UUID
 
 from tailrace.kafka.resources import ConfigResource
@@ -38,6 +38,7 @@ from tailrace.metadata.records import (
 )
 
 T = TypeVar("T")
+RECORDS_AT_ONCE: Final = 100  # a record takes some ten microseconds to decode and to apply
 
 
 class _Draft:
@@ -66,20 +67,41 @@ class _Draft:
             self.partitions[name] = list(self.peek("topics")[name].partitions)
         return self.partitions[name]
 
-    def finish(self) -> MetadataImage:
-        """Returns the new image."""
-        for name, partitions in self.partitions.items():
+    def finish(self) -> Generator[None, None, MetadataImage]:
+        """Returns the new image; yields as replay_in_pieces does."""
+        for number, (name, partitions) in enumerate(self.partitions.items(), 1):
             topics = self.mapping("topics")
             topics[name] = replace(topics[name], partitions=tuple(partitions))
+            if not number % RECORDS_AT_ONCE:
+                yield
         return replace(self.image, **self.changes) if self.changes else self.image
+
+
+def replay_in_pieces(
+    image: MetadataImage, records: Iterable[MetadataRecord], offset: int, epoch: int
+) -> Generator[None, None, MetadataImage]:
+    """As replay; yields after every RECORDS_AT_ONCE of them: others have their turn, and see the image from before."""
+    draft = _Draft(image)
+    for number, record in enumerate(records, 1):
+        RULES[type(record)](draft, record)
+        if not number % RECORDS_AT_ONCE:
+            yield
+    return replace((yield from draft.finish()), offset=offset, epoch=epoch)
 
 
 def replay(image: MetadataImage, records: Iterable[MetadataRecord], offset: int, epoch: int) -> MetadataImage:
     """Returns the image after a batch whose last record has this offset; copies each touched mapping once."""
-    draft = _Draft(image)
-    for record in records:
-        RULES[type(record)](draft, record)
-    return replace(draft.finish(), offset=offset, epoch=epoch)
+    return whole(replay_in_pieces(image, records, offset, epoch))
+
+
+def whole(pieces: Generator[None, None, MetadataImage]) -> MetadataImage:
+    """Returns the image that was begun, without a pause."""
+    while True:
+        try:
+            next(pieces)
+        except StopIteration as ended:
+            found: MetadataImage = ended.value
+            return found
 
 
 def planned(image: MetadataImage, records: Iterable[MetadataRecord]) -> MetadataImage:

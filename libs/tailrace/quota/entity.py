@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from enum import IntEnum
+from hashlib import sha256
 from ipaddress import AddressValueError, IPv4Address, IPv6Address
 
 CLIENT_ID, USER, IP = "client-id", "user", "ip"
@@ -18,6 +19,9 @@ QuotaEntity = tuple[tuple[str, str | None], ...]  # ((entity type, name or None 
 Account = QuotaEntity  # one without defaults
 
 
+NAME_CHARS_MAX = 255
+"""Of a name without a quota of its own: a client may send ids of 32 KB, and thousands of accounts are kept and sent."""
+_KEPT_CHARS = 200
 _V4_BYTES, _BYTE_MAX, _DIGITS = 4, 255, 10
 
 
@@ -76,7 +80,7 @@ class ClientQuotas:
             for account, entity in _by_precedence(user, client_id):
                 rate = rates.get(entity)
                 if rate is not None:
-                    return account, rate
+                    return _short(account, entity), rate
         return None
 
     def of_ip(self, ip: str) -> tuple[Account, float] | None:
@@ -111,6 +115,18 @@ class ClientQuotas:
 def at_broker(account: Account, broker_id: int | None) -> Account:
     """The account's part at one broker; None: the whole of it."""
     return account if broker_id is None else ((BROKER, str(broker_id)), *account)
+
+
+def _short(account: Account, entity: QuotaEntity) -> Account:
+    """The account without long names, but for those that the entity names: their beginning and a hash of the whole."""
+    return tuple(
+        (kind, name if name is None or len(name) <= NAME_CHARS_MAX or (kind, name) in entity else _short_name(name))
+        for kind, name in account
+    )
+
+
+def _short_name(name: str) -> str:
+    return f"{name[:_KEPT_CHARS]}…{sha256(name.encode(errors='surrogatepass')).hexdigest()[:32]}"
 
 
 def _entities(account: Account) -> Iterator[QuotaEntity]:

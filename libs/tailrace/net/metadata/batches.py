@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
+from itertools import islice
 from typing import Final, NamedTuple
 from uuid import UUID
 
 from tailrace.metadata import codec
 from tailrace.metadata.image import MetadataImage
 from tailrace.metadata.records import MetadataRecord
-from tailrace.metadata.replay import replay as replay_records
+from tailrace.metadata.replay import replay_in_pieces as records_in_pieces
+from tailrace.metadata.replay import whole
 from tailrace.metadata.snapshot import to_records
 from tailrace.records.batch import HEADER_SIZE, read_header
 from tailrace.records.record import Record, build, iterate
@@ -52,8 +54,13 @@ def encode_snapshot(image: MetadataImage, timestamp_ms: int) -> Snapshot:
 
 def decode_snapshot(snapshot: Snapshot) -> MetadataImage:
     """Returns the image of a snapshot; CORRUPT_MESSAGE or MalformedRecord for anything else."""
-    records = [record for batch in _split(snapshot.data) for record in _decode(batch)]
-    return replay_records(MetadataImage(), records, snapshot.end_offset - 1, snapshot.epoch)
+    return whole(snapshot_in_pieces(snapshot))
+
+
+def snapshot_in_pieces(snapshot: Snapshot) -> Generator[None, None, MetadataImage]:
+    """As decode_snapshot; wherever it yields others may have their turn."""
+    records = (record for batch in _split(snapshot.data) for record in _decode(batch, 0))
+    return records_in_pieces(MetadataImage(), records, snapshot.end_offset - 1, snapshot.epoch)
 
 
 def replay(image: MetadataImage, data: bytes) -> MetadataImage:
@@ -61,20 +68,29 @@ def replay(image: MetadataImage, data: bytes) -> MetadataImage:
 
     Raises CORRUPT_MESSAGE or MalformedRecord; AssertionError if the batches leave a gap.
     """
-    records: list[MetadataRecord] = []
+    return whole(replay_in_pieces(image, data))
+
+
+def replay_in_pieces(image: MetadataImage, data: bytes) -> Generator[None, None, MetadataImage]:
+    """As replay; wherever it yields others may have their turn."""
+    news: list[tuple[memoryview, int]] = []  # batches, and how many of their first records the image holds
     offset, epoch = image.offset, image.epoch
     for batch in _split(data):
         header = read_header(batch)
         if header.last_offset <= offset:
             continue
         assert header.base_offset <= offset + 1, "fetched metadata continues the image"
-        records += _decode(batch)[offset + 1 - header.base_offset :]
+        news.append((batch, offset + 1 - header.base_offset))
         offset, epoch = header.last_offset, header.partition_leader_epoch
-    return replay_records(image, records, offset, epoch) if records else image
+    if not news:
+        return image
+    records = (record for batch, held in news for record in _decode(batch, held))
+    return (yield from records_in_pieces(image, records, offset, epoch))
 
 
-def _decode(batch: memoryview) -> list[MetadataRecord]:
-    return [codec.decode(record.value or b"") for record in iterate(batch)]
+def _decode(batch: memoryview, held: int) -> Iterator[MetadataRecord]:
+    """The records of a batch but for the first ones."""
+    return (codec.decode(record.value or b"") for record in islice(iterate(batch), held, None))
 
 
 def _split(data: bytes) -> Iterable[memoryview]:

@@ -17,7 +17,8 @@ from tailrace.net.address import Address
 from tailrace.net.authentication.proof import Secret
 from tailrace.net.backoff import Backoff
 from tailrace.net.client import Client, Disconnected
-from tailrace.net.metadata.batches import TOPIC_ID, Snapshot, decode_snapshot, replay
+from tailrace.net.metadata.batches import TOPIC_ID, Snapshot, replay_in_pieces, snapshot_in_pieces
+from tailrace.net.pieces import in_turns
 from tailrace.wire.codec import Malformed
 from tailrace.wire.messages import FetchRequest, FetchSnapshotRequest
 
@@ -120,17 +121,20 @@ class MetadataLink:
         answer = await client.ask(request, timeout_ms=ANSWER_TIMEOUT_MS)
         self._check(answer.error_code)
         partition = answer.responses[0].partitions[0]
-        leader_id, leader_epoch = self._leader(partition, is_active=not answer.node_endpoints)
+        is_active = not answer.node_endpoints
+        self._leader(partition, is_active=is_active)
         self._check_partition(partition)
-        image = self._follower.image  # another link may have been faster
         if partition.snapshot_id is not None and partition.snapshot_id.end_offset >= 0:
             image = await self._fetch_snapshot(client, partition.snapshot_id)
         else:
-            image = replay(image, bytes(partition.records or b""))
+            image = await in_turns(replay_in_pieces(self._follower.image, bytes(partition.records or b"")))
+        if image.offset <= self._follower.image.offset:
+            image = self._follower.image  # another link was faster
+        leader_id, leader_epoch = self._leader(partition, is_active=is_active)  # nor has another heard of a newer one
         if why := beyond(image.features):
             raise UnusableAnswer(f"{why}: install the version that the controllers have, or a newer one")
         up_to_date = image.offset + 1 >= partition.high_watermark
-        return PollAnswer(image, up_to_date, leader_id, leader_epoch, is_active=not answer.node_endpoints)
+        return PollAnswer(image, up_to_date, leader_id, leader_epoch, is_active)
 
     def _check(self, error_code: int) -> None:
         if error_code == ErrorCode.INCONSISTENT_CLUSTER_ID:
@@ -181,4 +185,4 @@ class MetadataLink:
                 break
         if snapshot_id.end_offset <= self._follower.image.offset + 1:
             return self._follower.image  # another link was faster
-        return decode_snapshot(Snapshot(snapshot_id.end_offset, snapshot_id.epoch, bytes(data)))
+        return await in_turns(snapshot_in_pieces(Snapshot(snapshot_id.end_offset, snapshot_id.epoch, bytes(data))))

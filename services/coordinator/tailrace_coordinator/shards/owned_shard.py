@@ -10,9 +10,10 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import itertools
+from collections import deque
 from collections.abc import Callable, Hashable
 from functools import partial
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 from tailrace.clock import Clock
 from tailrace.config import Config
@@ -30,6 +31,7 @@ from tailrace_coordinator.shards.loader import CoordinatorLoader
 from tailrace_coordinator.shards.partition_log import Barrier, OwnedPartition, ShardLog
 
 Decide = Callable[[Any, int, int], Effects[Any]]  # (machine, now_ms, token)
+TOLD_AT_ONCE: Final = 50  # answers in a turn of the event loop: some milliseconds
 
 _DOUBTS = (ApiError, Disconnected, TimeoutError, Malformed)
 
@@ -190,13 +192,13 @@ class OwnedShard:
                 self._deadlines.cancel(self._on_deadline, timer.key)
             else:
                 self._deadlines.schedule(self._on_deadline, timer.key, timer.delay_ms)
+        answers: deque[tuple[asyncio.Future[Any], Any]] = deque()
         for token, reply in output.replies:
             if token == SHELL:
                 self._listener.on_action(self, reply)
-                continue
-            future = self._asking.get(token)
-            if future is not None and not future.done():
-                future.set_result(reply)
+            elif (future := self._asking.pop(token, None)) is not None:
+                answers.append((future, reply))
+        _tell(answers)
         if output.append is not None:
             self._append = output.append
             self._wake.set()
@@ -220,6 +222,16 @@ class OwnedShard:
         for future in self._asking.values():
             if not future.done():
                 future.set_result(ApiError(ErrorCode.NOT_COORDINATOR))
+
+
+def _tell(answers: deque[tuple[asyncio.Future[Any], Any]]) -> None:
+    """Wakes those who wait, some at a time: the end of a join phase answers thousands, and each is encoded then."""
+    for _ in range(min(len(answers), TOLD_AT_ONCE)):
+        future, reply = answers.popleft()
+        if not future.done():
+            future.set_result(reply)
+    if answers:
+        asyncio.get_running_loop().call_soon(_tell, answers)
 
 
 def _unwrap(reply: Any) -> Any:

@@ -6,6 +6,7 @@ import asyncio
 from array import array
 from collections.abc import Sequence
 from copy import copy
+from functools import partial
 from typing import Any, NamedTuple
 
 from tailrace.errors import ErrorCode
@@ -127,7 +128,8 @@ async def _ask_all(
     joined: list[Any] = [None] * len(asked)
     answer: Any = None  # of a request without ids
     for (_, part), places, answer in zip(parts, by_owner.values(), await asyncio.gather(*asks), strict=True):
-        async for place, result in in_pieces(zip(places, split.results_of(part, answer), strict=False)):
+        results = await gateway.large.over_rows(part, partial(split.results_of, part, answer))
+        async for place, result in in_pieces(zip(places, results, strict=False)):
             joined[place] = result
         gateway.large.let_go(answer)
     response: Any = refuse(split.part(request, []), frame.key, frame.version, ErrorCode.NONE)

@@ -18,6 +18,7 @@ from tailrace.coordination.group_records import (
     OffsetCommitted,
 )
 from tailrace.errors import ApiError, ErrorCode
+from tailrace.state import Token
 from tailrace_coordinator.groups.classic.member import Member, Protocols
 from tailrace_coordinator.groups.consumer.group import key_tombstones
 from tailrace_coordinator.groups.consumer_protocol import PROTOCOL_TYPE, subscribed_topics
@@ -39,6 +40,7 @@ class ClassicGroup(Group):
     """Members in the order they came; previous_state tells an initial rebalance from a later one."""
 
     __slots__ = (
+        "awaiting_join_count",
         "current_state_timestamp_ms",
         "generation_id",
         "initial_delay",
@@ -71,6 +73,7 @@ class ClassicGroup(Group):
         self.protocol_name: str | None = None
         self.leader: str | None = None
         self.members: dict[str, Member] = {}
+        self.awaiting_join_count = 0  # counted along: each JoinGroup of thousands would look at all members
         self.speakers: Counter[str] = Counter()  # members by protocol they speak
         self.metadata_size_bytes = 0  # of all members, under all protocols
         self.static_members: dict[str, str] = {}
@@ -86,12 +89,8 @@ class ClassicGroup(Group):
         return self.state in (GroupState.EMPTY, GroupState.COMPLETING_REBALANCE, GroupState.STABLE)
 
     @property
-    def awaiting_join_count(self) -> int:
-        return sum(member.awaiting_join is not None for member in self.members.values())
-
-    @property
     def all_members_joined(self) -> bool:
-        return not self.pending_members and all(m.awaiting_join is not None for m in self.members.values())
+        return not self.pending_members and self.awaiting_join_count == len(self.members)
 
     @property
     def rebalance_timeout_ms(self) -> int:
@@ -111,7 +110,13 @@ class ClassicGroup(Group):
             self.leader = member.member_id
         self.members[member.member_id] = member
         self._count(member, 1)
+        self.awaiting_join_count += member.awaiting_join is not None
         self.pending_members.discard(member.member_id)
+
+    def await_join(self, member: Member, token: Token | None) -> None:
+        """Notes who is to be answered when the join phase ends; None: nobody any more."""
+        self.awaiting_join_count += (token is not None) - (member.awaiting_join is not None)
+        member.awaiting_join = token
 
     def update_protocols(self, member: Member, protocols: Protocols) -> None:
         """Lets a member say something else of itself."""
@@ -129,6 +134,7 @@ class ClassicGroup(Group):
         member = self.members.pop(member_id, None)
         if member is not None:
             self._count(member, -1)
+            self.awaiting_join_count -= member.awaiting_join is not None
             if member.group_instance_id is not None:
                 self.static_members.pop(member.group_instance_id, None)
         if self.leader == member_id:
@@ -181,7 +187,8 @@ class ClassicGroup(Group):
         member = self.members.pop(old_member_id)
         assert member.group_instance_id is not None
         member.member_id = new_member_id
-        member.awaiting_join = member.awaiting_sync = None
+        self.await_join(member, None)
+        member.awaiting_sync = None
         member.is_new = False
         self.members[new_member_id] = member
         if self.leader == old_member_id:
@@ -241,6 +248,7 @@ class ClassicGroup(Group):
         self.metadata_size_bytes = 0
         for member in self.members.values():
             self._count(member, 1)
+        self.awaiting_join_count = sum(member.awaiting_join is not None for member in self.members.values())
         self.static_members = {
             member.group_instance_id: member.member_id
             for member in self.members.values()

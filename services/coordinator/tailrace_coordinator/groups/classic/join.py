@@ -219,7 +219,7 @@ def _take_over(decision: GroupDecision, group: ClassicGroup, member: Member, joi
     group.update_protocols(member, join.protocols)
     member.rebalance_timeout_ms = join.rebalance_timeout_ms
     member.session_timeout_ms = join.request.session_timeout_ms
-    member.awaiting_join = join.token
+    group.await_join(member, join.token)
 
 
 def _replace_static(
@@ -227,7 +227,7 @@ def _replace_static(
 ) -> None:
     """KIP-345: the same instance came back without its id. KIP-814: a leader of v9 is told to skip the assignment."""
     old_leader = group.leader
-    fence(decision, group.members[old_member_id])
+    fence(decision, group, group.members[old_member_id])
     decision.cancel(heartbeat_key(group.group_id, old_member_id))
     member = group.replace_static_member(old_member_id, new_member_id)
     _take_over(decision, group, member, join)
@@ -240,7 +240,7 @@ def _replace_static(
         if not fits(decision, record):  # it says more of itself than before: SyncGroup is refused then
             prepare_or_complete(decision, group)
             return
-        member.awaiting_join = None
+        group.await_join(member, None)
         decision.append(record)
         is_leader = group.leader == new_member_id
         if join.api_version >= 9:

@@ -72,11 +72,11 @@ def reschedule_heartbeat(decision: GroupDecision, group: ClassicGroup, member: M
     decision.schedule(heartbeat_key(group.group_id, member.member_id), member.session_timeout_ms)
 
 
-def answer_join(decision: GroupDecision, member: Member, response: JoinGroupResponse) -> None:
+def answer_join(decision: GroupDecision, group: ClassicGroup, member: Member, response: JoinGroupResponse) -> None:
     """Answers a parked JoinGroup, if there is one."""
     if member.awaiting_join is not None:
         decision.reply(member.awaiting_join, response)
-        member.awaiting_join = None
+        group.await_join(member, None)
 
 
 def prepare_or_complete(decision: GroupDecision, group: ClassicGroup) -> None:
@@ -177,7 +177,8 @@ def _next_generation(decision: GroupDecision, group: ClassicGroup) -> None:
     group.new_member_added = False
     group.pending_sync_members = dict.fromkeys(group.members)
     for member in group.members.values():
-        answer_join(decision, member, joined(group, member.member_id, with_members=member.member_id == group.leader))
+        response = joined(group, member.member_id, with_members=member.member_id == group.leader)
+        answer_join(decision, group, member, response)
         reschedule_heartbeat(decision, group, member)
         member.is_new = False
     decision.schedule(sync_key(group.group_id), group.rebalance_timeout_ms)
@@ -209,7 +210,7 @@ def on_heartbeat_deadline(decision: GroupDecision, group: ClassicGroup, member_i
 def expel(decision: GroupDecision, group: ClassicGroup, member: Member) -> None:
     """Removes a member; one that still waits to join is told to ask for a new id."""
     decision.cancel(heartbeat_key(group.group_id, member.member_id))
-    answer_join(decision, member, join_refused(UNKNOWN_MEMBER, ErrorCode.UNKNOWN_MEMBER_ID))
+    answer_join(decision, group, member, join_refused(UNKNOWN_MEMBER, ErrorCode.UNKNOWN_MEMBER_ID))
     if member.awaiting_sync is not None:
         decision.reply(member.awaiting_sync, sync_refused(ErrorCode.UNKNOWN_MEMBER_ID))
     group.remove(member.member_id)
@@ -223,9 +224,9 @@ def after_removal(decision: GroupDecision, group: ClassicGroup) -> None:
         complete_join(decision, group)
 
 
-def fence(decision: GroupDecision, member: Member) -> None:
+def fence(decision: GroupDecision, group: ClassicGroup, member: Member) -> None:
     """Answers the holder of a static member's old id (KIP-345) so that it knows at once."""
-    answer_join(decision, member, join_refused(member.member_id, ErrorCode.FENCED_INSTANCE_ID))
+    answer_join(decision, group, member, join_refused(member.member_id, ErrorCode.FENCED_INSTANCE_ID))
     if member.awaiting_sync is not None:
         decision.reply(member.awaiting_sync, sync_refused(ErrorCode.FENCED_INSTANCE_ID))
         member.awaiting_sync = None

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 from tailrace.errors import ApiError, ErrorCode
 from tailrace.kafka.ids import TopicPartition
 from tailrace.kafka.topics import GROUP_METADATA_TOPIC
+from tailrace.net.pieces import freed, in_order, in_pieces
 from tailrace.wire.latest_offsets import latest_offsets_request
 from tailrace.wire.messages import (
     ApiMessage,
@@ -73,10 +74,11 @@ async def list_groups(backend: AdminBackend) -> list[GroupRow]:
     found: dict[str, GroupRow] = {}
     for answer in await backend.ask_coordinators(ListGroupsRequest(states_filter=[], types_filter=[])):
         check(answer.error_code)
-        for row in answer.groups:
+        async for row in in_pieces(answer.groups):
             state, kind = constant_case(row.group_state), constant_case(row.group_type or "classic")
             found[row.group_id] = GroupRow(row.group_id, state, kind, row.protocol_type, "", [])
-    return [found[group_id] for group_id in sorted(found)]
+        await freed(answer.groups)
+    return [found[group_id] for group_id in await in_order(found)]
 
 
 async def describe(backend: AdminBackend, group_id: str) -> GroupRow:
@@ -86,7 +88,7 @@ async def describe(backend: AdminBackend, group_id: str) -> GroupRow:
     if row.error_code == ErrorCode.GROUP_ID_NOT_FOUND or (not row.error_code and row.group_state == "Dead"):
         raise not_found(f"Consumer group {group_id} cannot be found.")
     check(row.error_code, row.error_message)
-    members = [_member(member) for member in row.members]
+    members = [_member(member) async for member in in_pieces(row.members)]
     return GroupRow(group_id, constant_case(row.group_state), "CLASSIC", row.protocol_type, row.protocol_data, members)
 
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from fastapi import APIRouter
+from fastapi import APIRouter, Response
 
 from tailrace.errors import ErrorCode
-from tailrace.metadata.image import BrokerImage
+from tailrace.metadata.image import BrokerImage, PartitionImage
+from tailrace.net.pieces import in_order, in_pieces
 from tailrace_gateway.cluster_state import status_of
 from tailrace_gateway.rest.errors import not_found, translate
 from tailrace_gateway.rest.kafka import log_dirs
@@ -64,18 +65,19 @@ async def get_broker(scope: InCluster, broker_id: int) -> Broker:
     return broker_of(scope, registered_broker(scope, broker_id))
 
 
-@router.get("/{broker_id}/partition-replicas")
-async def list_broker_replicas(scope: InCluster, broker_id: int) -> Listing[Replica]:
+@router.get("/{broker_id}/partition-replicas", response_model=Listing[Replica])
+async def list_broker_replicas(scope: InCluster, broker_id: int) -> Response:
     """Lists the replicas that a broker holds."""
     registered_broker(scope, broker_id)
-    data = [
-        replica_of(scope, name, index, partition, broker_id)
-        for name, topic in sorted(scope.image.topics.items())
-        for index, partition in enumerate(topic.partitions)
-        if broker_id in partition.replicas
+    topics = await in_order(scope.image.topics)
+    partitions = (
+        (name, index, partition) for name in topics for index, partition in enumerate(scope.topic(name).partitions)
+    )
+    held: list[tuple[str, int, PartitionImage]] = [
+        row async for row in in_pieces(partitions) if broker_id in row[2].replicas
     ]
-    here = scope.listing("brokers", broker_id, "partition-replicas")
-    return Listing(kind="KafkaReplicaList", metadata=here, data=data)
+    rows = (replica_of(scope, name, index, partition, broker_id) for name, index, partition in held)
+    return await scope.listed("KafkaReplicaList", ("brokers", broker_id, "partition-replicas"), rows)
 
 
 @router.get("/{broker_id}/log-dirs")

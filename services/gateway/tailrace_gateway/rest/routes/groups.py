@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from http import HTTPStatus
 
-from fastapi import APIRouter
+from fastapi import APIRouter, Response
 
 from tailrace_gateway.rest.errors import not_found
 from tailrace_gateway.rest.kafka import groups
@@ -99,11 +99,11 @@ async def _member(scope: ClusterScope, group_id: str, consumer_id: str) -> Membe
     raise not_found(f"Consumer {consumer_id} cannot be found in group {group_id}.")
 
 
-@router.get("")
-async def list_groups(scope: InCluster) -> Listing[ConsumerGroup]:
+@router.get("", response_model=Listing[ConsumerGroup])
+async def list_groups(scope: InCluster) -> Response:
     """Lists all groups, without their assignors."""
-    data = [group_of(scope, group) for group in await groups.list_groups(scope.backend)]
-    return Listing(kind="KafkaConsumerGroupList", metadata=scope.listing("consumer-groups"), data=data)
+    rows = (group_of(scope, group) for group in await groups.list_groups(scope.backend))
+    return await scope.listed("KafkaConsumerGroupList", ("consumer-groups",), rows)
 
 
 @router.get("/{group_id}")
@@ -118,13 +118,12 @@ async def delete_group(scope: InCluster, group_id: str) -> None:
     await groups.delete(scope.backend, group_id)
 
 
-@router.get("/{group_id}/consumers")
-async def list_consumers(scope: InCluster, group_id: str) -> Listing[Consumer]:
+@router.get("/{group_id}/consumers", response_model=Listing[Consumer])
+async def list_consumers(scope: InCluster, group_id: str) -> Response:
     """Lists a group's members."""
     group = await groups.describe(scope.backend, group_id)
-    data = [consumer_of(scope, group_id, member) for member in group.members]
-    here = scope.listing("consumer-groups", group_id, "consumers")
-    return Listing(kind="KafkaConsumerList", metadata=here, data=data)
+    rows = (consumer_of(scope, group_id, member) for member in group.members)
+    return await scope.listed("KafkaConsumerList", ("consumer-groups", group_id, "consumers"), rows)
 
 
 @router.get("/{group_id}/consumers/{consumer_id}")
@@ -178,13 +177,12 @@ async def get_assignment(
     raise not_found(f"Consumer {consumer_id} does not read {topic_name}-{partition_id}.")
 
 
-@router.get("/{group_id}/lags")
-async def list_lags(scope: InCluster, group_id: str) -> Listing[Lag]:
+@router.get("/{group_id}/lags", response_model=Listing[Lag])
+async def list_lags(scope: InCluster, group_id: str) -> Response:
     """Lists how far the group is behind, by partition."""
-    rows = await groups.lags(scope.backend, await groups.describe(scope.backend, group_id))
-    data = [lag_of(scope, group_id, row) for row in rows]
-    here = scope.listing("consumer-groups", group_id, "lags")
-    return Listing(kind="KafkaConsumerLagList", metadata=here, data=data)
+    lags = await groups.lags(scope.backend, await groups.describe(scope.backend, group_id))
+    rows = (lag_of(scope, group_id, row) for row in lags)
+    return await scope.listed("KafkaConsumerLagList", ("consumer-groups", group_id, "lags"), rows)
 
 
 @router.get("/{group_id}/lags" + _PARTITION)

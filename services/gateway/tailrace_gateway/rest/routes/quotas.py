@@ -5,9 +5,10 @@ from __future__ import annotations
 from http import HTTPStatus
 from typing import Literal
 
-from fastapi import APIRouter
+from fastapi import APIRouter, Response
 from pydantic import BaseModel
 
+from tailrace.net.pieces import in_order, in_pieces
 from tailrace.quota.entity import QuotaEntity
 from tailrace_gateway.rest.kafka import quotas
 from tailrace_gateway.rest.models import Listing, Metadata, Text, Wanted
@@ -80,11 +81,12 @@ def quota_of(scope: ClusterScope, entity: QuotaEntity) -> ClientQuota:
     )
 
 
-@router.get("/quotas")
-async def list_quotas(scope: InCluster) -> Listing[ClientQuota]:
+@router.get("/quotas", response_model=Listing[ClientQuota])
+async def list_quotas(scope: InCluster) -> Response:
     """Lists all entities that have quotas."""
-    data = [quota_of(scope, entity) for entity in sorted(scope.image.quotas, key=quotas.id_of)]
-    return Listing(kind="TailraceQuotaList", metadata=scope.listing("quotas"), data=data)
+    entities = {quotas.id_of(entity): entity async for entity in in_pieces(scope.image.quotas)}
+    rows = (quota_of(scope, entities[entity_id]) for entity_id in await in_order(entities))
+    return await scope.listed("TailraceQuotaList", ("quotas",), rows)
 
 
 @router.post("/quotas:alter", status_code=HTTPStatus.NO_CONTENT)
@@ -115,10 +117,10 @@ async def remove_quota(scope: InCluster, entity: str, name: str) -> None:
     await quotas.remove(scope.backend, quotas.entity_of(entity), name)
 
 
-@router.get("/quota-usage")
-async def list_quota_usage(scope: InCluster) -> Listing[QuotaUsage]:
+@router.get("/quota-usage", response_model=Listing[QuotaUsage])
+async def list_quota_usage(scope: InCluster) -> Response:
     """Lists limited clients that were active in the last minute, the largest share of a limit first, 1,000 at most."""
-    data = [
+    rows = (
         QuotaUsage(
             cluster_id=scope.cluster_id,
             user=row.user,
@@ -133,5 +135,5 @@ async def list_quota_usage(scope: InCluster) -> Listing[QuotaUsage]:
             throttled=row.throttled,
         )
         for row in await quotas.usage(scope.backend)
-    ]
-    return Listing(kind="TailraceQuotaUsageList", metadata=scope.listing("quota-usage"), data=data)
+    )
+    return await scope.listed("TailraceQuotaUsageList", ("quota-usage",), rows)

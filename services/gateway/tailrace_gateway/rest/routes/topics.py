@@ -8,6 +8,7 @@ from fastapi import APIRouter, Response
 
 from tailrace.kafka.topics import INTERNAL_TOPICS
 from tailrace.metadata.image import PartitionImage
+from tailrace.net.pieces import in_order
 from tailrace_gateway.cluster_state import is_reassigning, is_under_replicated
 from tailrace_gateway.rest.errors import not_found, plain, unknown_topic
 from tailrace_gateway.rest.kafka import topics
@@ -89,11 +90,11 @@ def partition_or_404(scope: ClusterScope, name: str, index: int) -> PartitionIma
     return partition
 
 
-@router.get("")
-async def list_topics(scope: InCluster) -> Listing[Topic]:
+@router.get("", response_model=Listing[Topic])
+async def list_topics(scope: InCluster) -> Response:
     """Lists all topics, internal ones too."""
-    data = [topic_of(scope, name) for name in sorted(scope.image.topics)]
-    return Listing(kind="KafkaTopicList", metadata=scope.listing("topics"), data=data)
+    rows = (topic_of(scope, name) for name in await in_order(scope.image.topics))
+    return await scope.listed("KafkaTopicList", ("topics",), rows)
 
 
 @router.post("", status_code=HTTPStatus.CREATED)
@@ -130,12 +131,12 @@ async def delete_topic(scope: InCluster, topic_name: str, internal: bool = False
     await topics.delete(scope.backend, topic_name)
 
 
-@router.get("/{topic_name}/partitions")
-async def list_partitions(scope: InCluster, topic_name: str) -> Listing[Partition]:
+@router.get("/{topic_name}/partitions", response_model=Listing[Partition])
+async def list_partitions(scope: InCluster, topic_name: str) -> Response:
     """Lists a topic's partitions."""
     partitions = scope.topic(topic_name).partitions
-    data = [partition_of(scope, topic_name, index, partition) for index, partition in enumerate(partitions)]
-    return Listing(kind="KafkaPartitionList", metadata=scope.listing("topics", topic_name, "partitions"), data=data)
+    rows = (partition_of(scope, topic_name, index, partition) for index, partition in enumerate(partitions))
+    return await scope.listed("KafkaPartitionList", ("topics", topic_name, "partitions"), rows)
 
 
 @router.get("/{topic_name}/partitions/{partition_id}")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from fastapi import APIRouter
+from fastapi import APIRouter, Response
 
 from tailrace_gateway.rest.kafka import transactions
 from tailrace_gateway.rest.kafka.groups import constant_case
@@ -15,10 +15,10 @@ from tailrace_gateway.rest.scope import InCluster
 router = APIRouter(prefix="/v3/clusters/{cluster_id}", tags=["Transaction"])
 
 
-@router.get("/transactions")
-async def list_transactions(scope: InCluster) -> Listing[TransactionSummary]:
+@router.get("/transactions", response_model=Listing[TransactionSummary])
+async def list_transactions(scope: InCluster) -> Response:
     """Lists transactional ids in the order of their names, 1,000 at most."""
-    data = [
+    rows = (
         TransactionSummary(
             metadata=scope.metadata("transactions", row.transactional_id),
             cluster_id=scope.cluster_id,
@@ -27,8 +27,8 @@ async def list_transactions(scope: InCluster) -> Listing[TransactionSummary]:
             state=constant_case(row.transaction_state),
         )
         for row in await transactions.listed(scope.backend)
-    ]
-    return Listing(kind="TailraceTransactionList", metadata=scope.listing("transactions"), data=data)
+    )
+    return await scope.listed("TailraceTransactionList", ("transactions",), rows)
 
 
 @router.get("/transactions/{transactional_id}")
