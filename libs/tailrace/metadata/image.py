@@ -28,6 +28,16 @@ class PartitionImage:
     eligible_leader_replicas: tuple[int, ...] = ()
     last_known_elr: tuple[int, ...] = ()
 
+    @property
+    def is_under_replicated(self) -> bool:
+        """Whether a replica that is not only just being added is out of sync."""
+        return len(self.isr) < len(self.replicas) - len(self.adding_replicas)
+
+    @property
+    def is_reassigning(self) -> bool:
+        """Whether replicas are on their way to or from it (KIP-455)."""
+        return bool(self.adding_replicas or self.removing_replicas)
+
 
 @dataclass(frozen=True, slots=True)
 class TopicImage:

@@ -35,6 +35,14 @@ async def beside(work: Coroutine[Any, Any, None]) -> AsyncIterator[None]:
             await task
 
 
+def spawn(work: Coroutine[Any, Any, T], held: set[asyncio.Task[T]]) -> asyncio.Task[T]:
+    """Runs work; the set holds its task until the end, since the event loop itself does not."""
+    task = asyncio.get_running_loop().create_task(work)
+    held.add(task)
+    task.add_done_callback(held.discard)
+    return task
+
+
 async def in_thread(work: Callable[[], T]) -> T:
     """As asyncio.to_thread, but a cancelled one ends when its thread does: until then what it works on is in use."""
     running = asyncio.ensure_future(asyncio.to_thread(work))

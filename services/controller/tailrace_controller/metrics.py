@@ -4,7 +4,6 @@ from prometheus_client import CollectorRegistry
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from tailrace_controller.decide.reassignments import is_reassigning
 from tailrace_controller.role import ControllerRole
 from tailrace_controller.sessions.watch import REFUSED, SILENT
 
@@ -26,7 +25,7 @@ class ControllerMetrics(Collector):
         offline = sum(partition.leader < 0 for partition in partitions)
         away = sum(partition.leader != partition.replicas[0] for partition in partitions)
         leaving = sum(broker.in_controlled_shutdown and not broker.fenced for broker in image.brokers.values())
-        moving = sum(is_reassigning(partition) for partition in partitions)
+        moving = sum(partition.is_reassigning for partition in partitions)
         fences = CounterMetricFamily("tailrace_broker_fences", "Brokers fenced, by what was found", labels=["why"])
         fences.add_metric(["refused"], watch.fenced[REFUSED])
         fences.add_metric(["silent"], watch.fenced[SILENT])

@@ -63,16 +63,6 @@ def min_isr_of(image: MetadataImage, topic: str, replicas: int, default: int) ->
     return min(int(own or shared or default), max(replicas, 1))
 
 
-def is_under_replicated(partition: PartitionImage) -> bool:
-    """Whether a replica is out of sync that is not only just being added."""
-    return len(partition.isr) < len(partition.replicas) - len(partition.adding_replicas)
-
-
-def is_reassigning(partition: PartitionImage) -> bool:
-    """Whether replicas are on their way to or from it."""
-    return bool(partition.adding_replicas or partition.removing_replicas)
-
-
 def state_of(image: MetadataImage, min_insync_replicas: int) -> ClusterState:
     """The state of an image; min_insync_replicas is what brokers' files say, where nothing else does."""
     led, held, synced = Counter[int](), Counter[int](), Counter[int]()
@@ -113,10 +103,10 @@ def _words(partition: PartitionImage, min_isr: int) -> list[str]:
     in_sync = len(partition.isr)
     checks = {
         "offline": partition.leader < 0,
-        "under_replicated": is_under_replicated(partition),
+        "under_replicated": partition.is_under_replicated,
         "under_min_isr": in_sync < min_isr,
         "at_min_isr": in_sync == min_isr,
         "not_preferred": partition.leader != partition.replicas[0],
-        "moving": is_reassigning(partition),
+        "moving": partition.is_reassigning,
     }
     return [word for word, holds in checks.items() if holds]

@@ -16,6 +16,7 @@ from tailrace.metadata.image import BrokerImage, MetadataImage
 from tailrace.net.address import Address
 from tailrace.net.admit import Admit
 from tailrace.net.authentication.proof import Secret
+from tailrace.net.background import spawn
 from tailrace.net.context import Identity
 from tailrace.net.large import Large
 from tailrace.net.limits.request_memory import DEFAULT_BYTES, RequestMemory
@@ -200,10 +201,7 @@ class Gateway(ABC):
 
     def run_beside(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         """Runs something beside the requests; ended with the gateway."""
-        task = asyncio.get_running_loop().create_task(work)
-        self.background.add(task)
-        task.add_done_callback(self.background.discard)
-        return task
+        return spawn(work, self.background)
 
     async def _ask_to_create(self, names: list[str]) -> None:
         topic = CreateTopicsRequest.CreatableTopic

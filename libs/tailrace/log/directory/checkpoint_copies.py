@@ -12,7 +12,7 @@ from contextlib import suppress
 from typing import Final
 
 from tailrace.log.directory.checkpoints import one_bit_apart
-from tailrace.log.filesystem.port import Filesystem, join, read_file, write_file_atomically
+from tailrace.log.filesystem.port import Filesystem, join, read_if_present, write_file_atomically
 from tailrace.records.batch import checksum
 
 COPY_SUFFIX: Final = ".twin"
@@ -51,10 +51,10 @@ def read_checkpoint(
     filesystem: Filesystem, directory: str, name: str, parse: Callable[[bytes], object]
 ) -> tuple[bytes | None, bool]:
     """(the content, None without a file; whether it was damaged and is mended now)."""
-    content = _read(filesystem, join(directory, name))
+    content = read_if_present(filesystem, join(directory, name))
     if content is None:
         return None, False
-    found = true_content(content, _read(filesystem, join(directory, name + COPY_SUFFIX)), parse)
+    found = true_content(content, read_if_present(filesystem, join(directory, name + COPY_SUFFIX)), parse)
     if found != content:
         write_checkpoint(filesystem, directory, name, found)
     return found, found != content
@@ -68,10 +68,3 @@ def write_checkpoint(filesystem: Filesystem, directory: str, name: str, content:
     write_file_atomically(filesystem, directory, name, content)
     file = filesystem.open(copy, create=True)
     file.pwritev([encode_copy(content)], 0)
-
-
-def _read(filesystem: Filesystem, path: str) -> bytes | None:
-    try:
-        return read_file(filesystem, path)
-    except FileNotFoundError:
-        return None

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from tailrace.log.filesystem.open_files import sync_files
 from tailrace.log.filesystem.real import NO_DESCRIPTOR
+from tailrace.net.background import spawn
 
 if TYPE_CHECKING:
     from tailrace.clock import Clock
@@ -86,10 +87,7 @@ class Flusher:
 
     def settle(self, log_dir: LogDir) -> asyncio.Task[bool]:
         """What became of logs that were taken away is put on the disk; whether it is there."""
-        task = asyncio.get_running_loop().create_task(self._settle(log_dir))
-        self._settling.add(task)
-        task.add_done_callback(self._settling.discard)
-        return task
+        return spawn(self._settle(log_dir), self._settling)
 
     def relieve(self, open_files: OpenFiles) -> None:
         """Has files that must be synced before they are closed synced in threads, whenever there are too many open."""

@@ -12,6 +12,7 @@ from typing import Any
 
 from tailrace.errors import ApiError, ErrorCode
 from tailrace.metadata.image import MetadataImage
+from tailrace.net.background import spawn
 from tailrace.net.connection import Connection
 from tailrace.net.context import Connected, Identity
 from tailrace.net.server import Server
@@ -61,9 +62,7 @@ class Adopted:
         if not isinstance(connection, Connection) or not connection.passes_sockets:
             raise ApiError(ErrorCode.INVALID_REQUEST, "a socket can only come over a Unix socket")
         transport = connection.release()
-        task = asyncio.get_running_loop().create_task(self._take(transport, connection.identity))
-        self._coming.add(task)
-        task.add_done_callback(self._coming.discard)
+        spawn(self._take(transport, connection.identity), self._coming)
 
     async def _take(self, transport: Any, identity: Identity) -> None:
         try:

@@ -16,6 +16,7 @@ from typing import Any
 
 from tailrace.metadata.image import MetadataImage
 from tailrace.net.address import Address
+from tailrace.net.background import spawn
 from tailrace.net.client import Client, Disconnected
 from tailrace.net.members.endpoints import address_of
 from tailrace.net.metadata.follower import MetadataFollower
@@ -81,9 +82,7 @@ class GatewayRelay:
         """The client went away: so does its upstream connection."""
         client = self._clients.pop(connection, None)
         if client is not None:
-            task = asyncio.get_running_loop().create_task(client.close())
-            self._closing.add(task)
-            task.add_done_callback(self._closing.discard)
+            spawn(client.close(), self._closing)
 
     def _gateways(self, image: MetadataImage) -> list[Address]:
         found = (address_of(service.endpoints, self._boot_id) for service in image.services_of("gateway"))

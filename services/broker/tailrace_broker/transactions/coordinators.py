@@ -18,6 +18,7 @@ from tailrace.kafka.ids import TopicPartition
 from tailrace.kafka.topics import TRANSACTION_STATE_TOPIC
 from tailrace.net.address import Address
 from tailrace.net.authentication.proof import Secret
+from tailrace.net.background import spawn
 from tailrace.net.client import Client, Disconnected
 from tailrace.net.members.shards import coordinators, owner_address, shard_of
 from tailrace.net.metadata.follower import MetadataFollower
@@ -117,9 +118,7 @@ class _Coordinator:
         """Begins a request for it, or leaves it to the one that is begun next."""
         self._waiting.append(question)
         if self._free and question.asked.transactional_id not in self._ids_asked:
-            task = asyncio.get_running_loop().create_task(self._send_waiting(self._free.pop()))
-            self._tasks.add(task)
-            task.add_done_callback(self._tasks.discard)
+            spawn(self._send_waiting(self._free.pop()), self._tasks)
 
     async def send(self, message: ApiMessage) -> Any:
         """A request of another kind, over a way of its own."""

@@ -66,7 +66,7 @@ def grow(image: MetadataImage, config: Config) -> Iterator[PartitionChangeRecord
         topic = image.topics[name]
         wanted = wanted_replication_factor(image, name, config)
         for index, partition in enumerate(topic.partitions):
-            if len(partition.replicas) >= wanted or reassignments.is_reassigning(partition):
+            if len(partition.replicas) >= wanted or partition.is_reassigning:
                 continue
             target = _grown(live, index, partition, wanted)
             record = reassignments.begin(elections, topic, index, partition, target)
@@ -77,7 +77,7 @@ def grow(image: MetadataImage, config: Config) -> Iterator[PartitionChangeRecord
 def are_moving(image: MetadataImage) -> bool:
     """Says whether a reassignment of an internal partition is under way."""
     topics = [image.topics[name] for name in INTERNAL_TOPICS & image.topics.keys()]
-    return any(reassignments.is_reassigning(partition) for topic in topics for partition in topic.partitions)
+    return any(partition.is_reassigning for topic in topics for partition in topic.partitions)
 
 
 def _grown(live: list[BrokerImage], index: int, partition: PartitionImage, wanted: int) -> tuple[int, ...]:

@@ -70,7 +70,7 @@ def listed(image: MetadataImage, request: ListPartitionReassignmentsRequest) -> 
         rows = []
         for index in indexes:
             partition = image.partition(name, index)
-            if partition is not None and is_reassigning(partition):
+            if partition is not None and partition.is_reassigning:
                 row = _Ongoing.OngoingPartitionReassignment(
                     partition_index=index,
                     replicas=list(partition.replicas),
@@ -81,11 +81,6 @@ def listed(image: MetadataImage, request: ListPartitionReassignmentsRequest) -> 
         if rows:
             topics.append(_Ongoing(name=name, partitions=rows))
     return ListPartitionReassignmentsResponse(error_code=0, error_message=None, topics=topics)
-
-
-def is_reassigning(partition: PartitionImage) -> bool:
-    """Says whether a reassignment is under way."""
-    return bool(partition.adding_replicas or partition.removing_replicas)
 
 
 def begin(
@@ -105,7 +100,7 @@ def cancel(
 
     INVALID_REPLICA_ASSIGNMENT where only added replicas are in sync and the topic allows no unclean election.
     """
-    if not is_reassigning(partition):
+    if not partition.is_reassigning:
         raise ApiError(ErrorCode.NO_REASSIGNMENT_IN_PROGRESS, "No partition reassignment is in progress.")
     replicas = without(partition.replicas, partition.adding_replicas)
     isr = without(partition.isr, partition.adding_replicas)

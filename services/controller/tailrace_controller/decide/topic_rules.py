@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from tailrace.config import Config
 from tailrace.kafka.resources import ALL_BROKERS, ConfigResource
-from tailrace.metadata.image import MetadataImage, PartitionImage, TopicImage
+from tailrace.metadata.image import MetadataImage, TopicImage
 
 MIN_INSYNC_REPLICAS = "min.insync.replicas"
 UNCLEAN_LEADER_ELECTION = "unclean.leader.election.enable"
@@ -36,11 +36,6 @@ def allows_unclean_election(image: MetadataImage, name: str, config: Config) -> 
     text = image.config(ConfigResource.TOPIC, name).get(UNCLEAN_LEADER_ELECTION)
     text = text or _default(image).get(UNCLEAN_LEADER_ELECTION)
     return config.unclean_leader_election_enable if text is None else text.strip().lower() == "true"
-
-
-def is_under_replicated(partition: PartitionImage) -> bool:
-    """Says whether a replica that is not only just being added is out of sync."""
-    return len(partition.isr) < len(partition.replicas) - len(partition.adding_replicas)
 
 
 def _default(image: MetadataImage) -> Mapping[str, str]:

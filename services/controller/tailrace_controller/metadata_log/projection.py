@@ -144,7 +144,7 @@ def _partition(key: tuple[UUID, int], after: MetadataImage, min_isrs: topic_rule
         "removing_replicas": _broker_ids(partition.removing_replicas),
         "min_isr": min_isr,
         "offline": partition.leader < 0,
-        "under_replicated": topic_rules.is_under_replicated(partition),
+        "under_replicated": partition.is_under_replicated,
         "under_min_isr": len(partition.isr) < min_isr,
     }
     yield RowsChange("partition_rows", {"topic_id": format_uuid(topic_id), "partition_id": index}, row)

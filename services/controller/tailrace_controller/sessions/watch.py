@@ -5,12 +5,12 @@ service's own listener proves that its process is gone, and it is fenced at once
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine
-from typing import Any
+from collections.abc import Awaitable, Callable
 
 from tailrace.clock import Cancellable
 from tailrace.errors import ApiError
 from tailrace.net.address import Address
+from tailrace.net.background import spawn
 from tailrace.net.members.endpoints import address_of
 from tailrace_controller.controller import Controller
 from tailrace_controller.decide import brokers, services
@@ -83,7 +83,7 @@ class SessionWatch:
             return
         for key in self.sessions.on_connection_lost(connection):
             self.connection_breaks += 1
-            self._spawn(self._probe(key))
+            spawn(self._probe(key), self._tasks)
 
     def close(self) -> None:
         """Stops all timers and checks."""
@@ -102,7 +102,7 @@ class SessionWatch:
 
     def _probe_silent(self) -> None:
         for key in self.sessions.unconnected():
-            self._spawn(self._probe(key))
+            spawn(self._probe(key), self._tasks)
 
     def _plan(self) -> None:
         """Keeps one timer, for the earliest deadline; touching a session later only makes it fire early, once."""
@@ -126,7 +126,7 @@ class SessionWatch:
             self.sessions.prolong(self._now_ms())
         for key in self.sessions.overdue(self._now_ms()):
             self.sessions.end(key)
-            self._spawn(self._expire(key, SILENT))
+            spawn(self._expire(key, SILENT), self._tasks)
         self._plan()
 
     async def _probe(self, key: SessionKey) -> None:
@@ -175,11 +175,6 @@ class SessionWatch:
             service = image.services.get((role, service_id))
             endpoints = service.endpoints if service is not None and service.service_epoch == epoch else ()
         return address_of(endpoints, self._boot_id)
-
-    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
-        task = asyncio.get_running_loop().create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
 
     def _now_ms(self) -> float:
         return self._controller.clock.monotonic_ms()

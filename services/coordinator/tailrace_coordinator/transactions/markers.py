@@ -19,6 +19,7 @@ from tailrace.kafka.ids import TopicPartition
 from tailrace.kafka.topics import GROUP_METADATA_TOPIC
 from tailrace.metadata.image import MetadataImage
 from tailrace.net.address import Address
+from tailrace.net.background import spawn
 from tailrace.wire import messages as m
 from tailrace_coordinator.shards.partition_log import OwnedPartition
 from tailrace_coordinator.transactions.decision import SendMarkers
@@ -165,9 +166,9 @@ class MarkerSender:
             else:
                 self._queue(address, (sending, partition))
         if not sending.left:
-            self._run(self._finish(sending))
+            spawn(self._finish(sending), self._tasks)
         elif looks:
-            self._run(self._look(sending))
+            spawn(self._look(sending), self._tasks)
         elif waits:
             self._again(sending)
 
@@ -207,12 +208,7 @@ class MarkerSender:
         if len(queue) == 1 and len(busy) < _LANES:  # who takes it takes what comes in this turn of the loop, too
             lane = next(lane for lane in range(_LANES) if lane not in busy)
             busy.add(lane)
-            self._run(self._drain(address, lane))
-
-    def _run(self, work: Any) -> None:
-        task = asyncio.get_running_loop().create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+            spawn(self._drain(address, lane), self._tasks)
 
     async def _drain(self, address: Address, lane: int) -> None:
         """One request after the other until nothing is left for this destination."""
@@ -244,7 +240,7 @@ class MarkerSender:
                     del sending.queued[partition]
             sending.left -= done.get(sending.transaction.producer_id, set())
             if not sending.left:
-                self._run(self._finish(sending))
+                spawn(self._finish(sending), self._tasks)
             elif self._is_current(sending) and not sending.left.isdisjoint(partitions):
                 self._again(sending)
 

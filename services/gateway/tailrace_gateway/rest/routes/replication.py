@@ -10,7 +10,7 @@ from fastapi import APIRouter
 
 from tailrace.metadata.image import PartitionImage
 from tailrace.metadata.moves import Copied, Partition
-from tailrace_gateway.cluster_state import BrokerStatus, is_reassigning
+from tailrace_gateway.cluster_state import BrokerStatus
 from tailrace_gateway.rest.errors import not_found, plain
 from tailrace_gateway.rest.kafka import reassignments, space
 from tailrace_gateway.rest.models import Listing
@@ -59,7 +59,7 @@ async def _reassignments(scope: ClusterScope, topics: Iterable[str]) -> list[Rea
         (name, index): partition
         for name in topics
         for index, partition in enumerate(scope.topic(name).partitions)
-        if is_reassigning(partition)
+        if partition.is_reassigning
     }
     copied = await reassignments.copied(scope.backend, moving)
     return [reassignment_of(scope, key, moving[key], copied.get(key)) for key in sorted(moving)]
@@ -85,7 +85,7 @@ async def list_topic_reassignments(scope: InCluster, topic_name: str) -> Listing
 async def get_reassignment(scope: InCluster, topic_name: str, partition_id: int) -> Reassignment:
     """Describes a partition's reassignment; 404 if there is none."""
     partition = partition_or_404(scope, topic_name, partition_id)
-    if not is_reassigning(partition):
+    if not partition.is_reassigning:
         raise not_found(f"{topic_name}-{partition_id} is not being reassigned.")
     key = (topic_name, partition_id)
     return reassignment_of(scope, key, partition, (await reassignments.copied(scope.backend, [key])).get(key))

@@ -9,7 +9,6 @@ from fastapi import APIRouter, Response
 from tailrace.kafka.topics import INTERNAL_TOPICS
 from tailrace.metadata.image import PartitionImage
 from tailrace.net.pieces import in_order
-from tailrace_gateway.cluster_state import is_reassigning, is_under_replicated
 from tailrace_gateway.rest.errors import not_found, plain, unknown_topic
 from tailrace_gateway.rest.kafka import topics
 from tailrace_gateway.rest.models import Listing, MorePartitions, NewTopic, Partition, Replica, Topic
@@ -60,9 +59,9 @@ def partition_of(scope: ClusterScope, name: str, index: int, partition: Partitio
         in_sync_replica_ids=list(partition.isr),
         eligible_leader_replica_ids=list(partition.eligible_leader_replicas),
         last_known_elr_ids=list(partition.last_known_elr),
-        is_under_replicated=is_under_replicated(partition),
+        is_under_replicated=partition.is_under_replicated,
         replicas=scope.link(*here, "replicas"),
-        reassignment=scope.link(*here, "reassignment") if is_reassigning(partition) else None,
+        reassignment=scope.link(*here, "reassignment") if partition.is_reassigning else None,
     )
 
 
