@@ -124,7 +124,7 @@ async def test_others_have_their_turn_while_many_records_are_taken(
     monkeypatch.setattr("tailrace.net.metadata.link.Client", lambda *_, **__: controller)
     monkeypatch.setattr(codec, "decode", counted)
     follower, clock = Follower(), ManualClock()
-    link = MetadataLink(Address("nowhere", 1), "me", follower, clock, Backoff(clock, random.Random(1), 1, 1))
+    link = MetadataLink(Address("nowhere", 1), "me", follower, Backoff(clock, random.Random(1), 1, 1))
     tasks = [asyncio.create_task(others()), asyncio.create_task(link.run())]
     try:
         image = await follower.took
