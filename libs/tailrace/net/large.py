@@ -26,6 +26,7 @@ from tailrace.wire.refuse import refuse
 
 LARGE_BYTES: Final = 4 * 1024  # may be as many rows of a byte each
 MANY_ROWS: Final = 500
+_ROW_CHARS: Final = 1_024
 _Made = TypeVar("_Made")
 
 
@@ -144,20 +145,30 @@ def _release() -> None:
 
 
 def has_many_rows(message: Any, most: int = MANY_ROWS) -> bool:
-    """Whether a message has more rows than that, counted through its lists of lists; no more of them are looked at."""
+    """Whether a message has more rows than that, counted through its lists of lists; no more of them are looked at.
+
+    A long string counts as several: a few hundred ids of 32 KB take as long to encode as thousands of usual ones.
+    """
     return _left(message, most) < 0
 
 
 def _left(message: Any, left: int) -> int:
     for name in struct_of(message).fields:
         rows = getattr(message, name, None)
+        if type(rows) is str:
+            left -= len(rows) // _ROW_CHARS
         if type(rows) is not list:
             continue
         left -= len(rows)
         if left < 0:
             break
         for row in rows:
-            if not hasattr(row, "_struct") or left < 0:
+            if left < 0:
                 break
-            left = _left(row, left)
+            if type(row) is str:
+                left -= len(row) // _ROW_CHARS
+            elif hasattr(row, "_struct"):
+                left = _left(row, left)
+            else:
+                break
     return left

@@ -25,10 +25,12 @@ from tailrace.net.server import serve
 from tailrace.wire import codec
 from tailrace.wire.apis import INTERNAL_APIS, ApiKey
 from tailrace.wire.messages import (
+    DescribeGroupsRequest,
     HeartbeatRequest,
     HeartbeatResponse,
     ListOffsetsRequest,
     ListOffsetsResponse,
+    ListTransactionsResponse,
     MetadataResponse,
 )
 
@@ -206,3 +208,12 @@ def rows(count: int) -> list[Any]:
 )
 def test_rows_are_counted_through_lists_of_lists(response: Callable[[], Any], many: bool) -> None:
     assert has_many_rows(response()) == many
+
+
+def test_long_strings_count_as_rows() -> None:
+    """A few hundred of 32 KB take as long to encode as thousands of usual ones."""
+    row = ListTransactionsResponse.TransactionState
+    for length, many in ((100, False), (32_000, True)):
+        rows = [row(transactional_id="x" * length, producer_id=1, transaction_state="Empty")] * 50
+        assert has_many_rows(ListTransactionsResponse(transaction_states=rows)) == many
+        assert has_many_rows(DescribeGroupsRequest(groups=["x" * length] * 50)) == many
