@@ -13,7 +13,7 @@ from tailrace.errors import ErrorCode
 from tailrace.kafka.topics import GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC
 from tailrace.net.address import Address
 from tailrace.net.members.shards import shard_of
-from tailrace.net.pieces import in_pieces
+from tailrace.net.pieces import freed, in_pieces
 from tailrace.state import hashing_rows
 from tailrace.wire import messages as m
 from tailrace.wire.apis import ApiKey
@@ -98,11 +98,13 @@ async def answer(gateway: Gateway, connection: ClientLink, frame: Frame, split: 
 
 async def _by_owner(gateway: Gateway, split: Split, asked: Sequence[Any]) -> dict[Address | None, Sequence[int]]:
     """The places of what is asked for in the request, by its owner."""
-    shards = array("i")  # as numbers and not as objects, which take long to free
+    shards, known = array("i"), set[int]()  # numbers in an array are no objects, which take long to free
     id_of = split.id_of
     async for one in in_pieces(asked, weigh=lambda one: hashing_rows(id_of(one))):
-        shards.append(shard_of(gateway.image, split.topic, id_of(one)))
-    owners = {shard: await owner(gateway, split.topic, shard) for shard in set(shards)}
+        shard = shard_of(gateway.image, split.topic, id_of(one))
+        shards.append(shard)
+        known.add(shard)
+    owners = {shard: await owner(gateway, split.topic, shard) for shard in known}
     by_owner: dict[Address | None, Any] = {address: array("i") for address in owners.values()}
     if len(by_owner) > 1:
         async for place, shard in in_pieces(enumerate(shards)):
@@ -132,7 +134,9 @@ async def _ask_all(
         async for place, result in in_pieces(zip(places, results, strict=False)):
             joined[place] = result
         gateway.large.let_go(answer)
+        gateway.large.let_go(part)
     response: Any = refuse(split.part(request, []), frame.key, frame.version, ErrorCode.NONE)
     setattr(response, split.results, [result async for result in in_pieces(joined) if result is not None])
-    del joined, answer
+    await freed(joined)
+    del answer
     return await gateway.large.encode(response, frame.version, frame.correlation_id)
