@@ -79,6 +79,7 @@ def with_confluent_kafka(cluster: Cluster, client_id: str) -> None:
             "bootstrap.servers": cluster.bootstrap,
             "client.id": client_id,
             "batch.num.messages": 16,
+            "linger.ms": 1000,  # whole batches: librdkafka sends what it has, however little, on a busy machine
             "error_cb": errors.append,
         }
     )
@@ -91,7 +92,7 @@ def with_kcat(cluster: Cluster, client_id: str) -> None:
     if absent := kcat.missing():
         leave_out(absent)
     lines = "\n".join([RECORD.decode()] * RECORDS) + "\n"
-    options = ("-X", f"client.id={client_id}", "-X", "batch.num.messages=16")
+    options = ("-X", f"client.id={client_id}", "-X", "batch.num.messages=16", "-X", "linger.ms=1000")
     done = Kcat(cluster.bootstrap).run("-P", "-t", TOPIC, "-p", "0", *options, stdin=lines)
     assert (done.returncode, done.stderr) == (0, "")
 
