@@ -94,7 +94,7 @@ async def three(path: Path, **settings: Any) -> AsyncIterator[Three]:
             nodes.append(await stack.enter_async_context(opened))
         cluster = Three(nodes)
         for number, node in enumerate(nodes):
-            node.broker.on_epoch(100 + number)
+            await node.broker.on_epoch(100 + number)
         cluster.publish()
         yield cluster
 

@@ -101,20 +101,26 @@ class ReplicaFetcher:
         self._news = asyncio.Event()
         self._asking = False
         self._interrupted = False
+        self._added = False  # partitions, since the last request
 
     def max_lag(self) -> int:
         """How many committed records the furthest behind partition lacked after the leader's last answer about it."""
         return max((follow.lag for follow in self._follows.values()), default=0)
 
     def add(self, partition: Partition) -> None:
-        """Fetches the partition from now on; a fetch that waits for data is begun anew."""
+        """Fetches the partition from the next fetch on."""
         follow = _Follow(partition)
         known = self._follows.get(follow.key)
         if known is not None:
             follow.asked = known.asked
         self._follows[follow.key] = follow
         self._gone.discard(follow.key)
-        self._interrupt()
+        self._added = True
+
+    def fetch_added(self) -> None:
+        """If there are such partitions a fetch that waits for data is begun anew."""
+        if self._added:
+            self._interrupt()
 
     def remove(self, partition: Partition) -> None:
         """Fetches it no more."""
@@ -203,6 +209,7 @@ class ReplicaFetcher:
 
     def _request(self) -> bytes:
         """Tells the session what changed since the last round; a new session everything."""
+        self._added = False
         config, now_ms = self._broker.config, self._broker.monotonic_ms()
         topics: dict[bytes, list[FetchPartition]] = {}
         forgotten: dict[bytes, list[int]] = {}
