@@ -337,15 +337,13 @@ class MetadataFollower:
 
     async def _cache_image(self, path: Path, cached: metadata_cache.Cached) -> None:
         started_ms = self._clock.monotonic_ms()
-        Switching.hold()
         try:
-            await asyncio.to_thread(metadata_cache.write, path, cached, self._clock.wall_ms())
+            with Switching.held():
+                await asyncio.to_thread(metadata_cache.write, path, cached, self._clock.wall_ms())
             # A large image that changes all the time must not keep a core busy with its copies.
             self._cache_delay_ms = max(CACHE_DELAY_MS, 20 * (self._clock.monotonic_ms() - started_ms))
         except OSError as failure:  # a full disk; the cache stays an older one
             self._log.warning("the metadata cache was not written", path=str(path), error=str(failure))
-        finally:
-            Switching.release()
 
 
 async def _take(steps: Steps | None) -> None:
