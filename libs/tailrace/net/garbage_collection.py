@@ -27,8 +27,8 @@ MOST_SECONDS: Final = 60.0  # by many, one after the other; then one collection 
 MOST_OF_ONE_SECONDS: Final = 10.0  # a member of a group waits longer for the others, and its request with it
 _BYTES_A_SECOND: Final = 250_000  # of half a million rows
 _LEAST_SECONDS: Final = 1.0  # between two looks at what a request has used
-# A full collection comes after 5 of 10 of 700 objects each, 35,000 that stay: some 5 ms. Python's own are 70,000.
-_THRESHOLDS: Final = (700, 10, 5)
+# A full collection comes after 3 of 10 of 700 objects each, 21,000 that stay: some 3 ms. With Python's own 70,000.
+_THRESHOLDS: Final = (700, 10, 3)
 _FULL: Final = 2  # the generation of such a collection
 _GROWN: Final = 1.25  # as many objects in use as when all were walked last
 
