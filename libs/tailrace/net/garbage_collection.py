@@ -117,10 +117,14 @@ class Survivors:
     def begin(self) -> None:
         """From now on, for the whole process; all that there is is in use."""
         gc.set_threshold(*_THRESHOLDS)
-        gc.freeze()
-        self._note()
+        self.keep_all()
         gc.callbacks.append(self.on_collection)
         gc.collect()  # of nothing: Python waits with the next one until a quarter more survives than did in the last
+
+    def keep_all(self) -> None:
+        """All that there is now is in use."""
+        gc.freeze()
+        self._note()
 
     def end(self) -> None:
         """Collections are as long as Python's own again."""

@@ -52,6 +52,8 @@ async def run_service(service: RoleInstance, stop: asyncio.Event, *, alone: bool
 
     A role that is still opening then is cancelled: what it waits for may never come. `alone`: it has its own process.
     """
+    if alone:
+        SURVIVORS.begin()
     _allow_open_files()
     messages.load_all()
     environment = environment_for(service)
@@ -76,7 +78,7 @@ async def run_service(service: RoleInstance, stop: asyncio.Event, *, alone: bool
             if await _ready_before(opened, stop):
                 service.reporter.ready()
                 if alone:
-                    SURVIVORS.begin()  # what start-up built lives for ever: collections need not walk it
+                    SURVIVORS.keep_all()  # what start-up built lives for ever: collections need not walk it
                 await stop.wait()
             environment.log.info("stopping")
     finally:
