@@ -115,9 +115,9 @@ class Survivors:
         self._walks_all = False
 
     def begin(self) -> None:
-        """From now on, for the whole process; all that there is is in use."""
+        """From now on, for the whole process."""
         gc.set_threshold(*_THRESHOLDS)
-        self.keep_all()
+        gc.freeze()
         gc.callbacks.append(self.on_collection)
         gc.collect()  # of nothing: Python waits with the next one until a quarter more survives than did in the last
 

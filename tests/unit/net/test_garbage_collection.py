@@ -155,6 +155,7 @@ def survivors() -> Iterator[tuple[Survivors, list[float]]]:
     thresholds, used = gc.get_threshold(), [0.0]
     survivors = Survivors(lambda: used[0])
     survivors.begin()
+    survivors.keep_all()
     yield survivors, used
     survivors.end()
     gc.unfreeze()
