@@ -8,7 +8,7 @@ from __future__ import annotations
 import pytest
 
 from support.abuse import Client, Seen, Watch, describe_groups, rows, text
-from support.attacks import ATTACKS, NULLS, Attack
+from support.attacks import ATTACKS, CHANGES, NULLS, Attack
 from support.waiting import until
 from tailrace.testing import Cluster
 
@@ -25,7 +25,7 @@ def check(seen: Seen, scale: float) -> None:
     assert {role: peak for role, peak in seen.peaks_mb.items() if peak > most} == {}
 
 
-@pytest.mark.parametrize("attack", ATTACKS, ids=lambda attack: attack.name)
+@pytest.mark.parametrize("attack", (*ATTACKS, *CHANGES), ids=lambda attack: attack.name)
 def test_others_go_on(cluster: Cluster, watch: Watch, scale: float, found: list[Seen], attack: Attack) -> None:
     with watch.over(attack.name) as seen:
         answer_bytes = attack.run(cluster, scale)

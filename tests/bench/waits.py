@@ -13,7 +13,7 @@ from tempfile import TemporaryDirectory
 from bench.report import say
 from bench.section import Section
 from support.abuse import ROLES, Client, Seen, Watch, create_topics, table
-from support.attacks import ATTACKS, LARGEST, Attack, prepare
+from support.attacks import ATTACKS, CHANGES, LARGEST, Attack, prepare
 from tailrace.testing import Cluster
 
 SECTION = Section("waits", "bench.waits", kafka=False)
@@ -76,7 +76,9 @@ def main(arguments: list[str]) -> None:
     )
     options = parser.parse_args(arguments)
     attacks = [
-        attack for attack in (*ATTACKS, *LARGEST) if any(word in attack.name for word in options.attacks.split(","))
+        attack
+        for attack in (*ATTACKS, *LARGEST, *CHANGES)
+        if any(word in attack.name for word in options.attacks.split(","))
     ]
     found = []
     for seen in measure(attacks, options.scale):

@@ -22,7 +22,8 @@ from tailrace.wire.apis import INTERNAL_APIS
 
 PRODUCE, FETCH, LIST_OFFSETS, METADATA, OFFSET_COMMIT, OFFSET_FETCH, FIND_COORDINATOR = 0, 1, 2, 3, 8, 9, 10
 JOIN_GROUP, HEARTBEAT, LEAVE_GROUP, SYNC_GROUP, DESCRIBE_GROUPS = 11, 12, 13, 14, 15
-CREATE_TOPICS, DELETE_RECORDS, OFFSET_FOR_LEADER_EPOCH, DESCRIBE_CONFIGS = 19, 21, 23, 32
+CREATE_TOPICS, DELETE_TOPICS, DELETE_RECORDS, OFFSET_FOR_LEADER_EPOCH, DESCRIBE_CONFIGS = 19, 20, 21, 23, 32
+CREATE_PARTITIONS = 37
 LIST_PARTITION_REASSIGNMENTS, ALTER_CLIENT_QUOTAS, LIST_CONFIG_RESOURCES = 46, 49, 74
 ROLES = ("controller", "coordinator", "gateway", "quota")  # one of each; brokers are counted
 EVERY_SECONDS = 0.1
@@ -149,6 +150,16 @@ def create_on_each(name: str, brokers: int) -> Body:
 def create_topics(names: Iterable[str], partitions: int = 1, *, validate_only: bool = False) -> Body:
     topics = rows(text(name) + struct.pack(">ih", partitions, 1) + rows([]) + rows([]) for name in names)
     return Body(CREATE_TOPICS, 4, topics + struct.pack(">i?", 30_000, validate_only))
+
+
+def create_partitions(name: str, count: int) -> Body:
+    return Body(
+        CREATE_PARTITIONS, 1, rows([text(name) + struct.pack(">ii", count, -1)]) + struct.pack(">i?", 30_000, False)
+    )
+
+
+def delete_topics(names: Iterable[str]) -> Body:
+    return Body(DELETE_TOPICS, 3, rows(map(text, names)) + struct.pack(">i", 30_000))
 
 
 def alter_client_quotas(clients: Iterable[str]) -> Body:

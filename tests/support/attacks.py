@@ -21,6 +21,7 @@ from tailrace.testing import Cluster
 
 WIDE, COLD, GROUP, LARGE = "wide", "cold", "many", "large"
 PARTITIONS, MEMBER_BYTES = 5_000, 900_000
+TOPICS = 4_900  # of a partition each, so many records may one decision of the controller have
 
 
 @dataclass(frozen=True)
@@ -67,6 +68,11 @@ def _last_text(fields: bytes) -> bytes:
 
 def _rows(make: Callable[[int], abuse.Body], most: int) -> Callable[[float], abuse.Body]:
     return lambda scale: make(max(1, int(most * scale)))
+
+
+def _new(count: int) -> list[str]:
+    """Names of topics that attacks of the same scale create and delete."""
+    return _names(f"new-{count}", count)
 
 
 def _ask(cluster: Cluster, asked: abuse.Body) -> int:
@@ -218,6 +224,28 @@ ATTACKS = (
         answer_mb=8,
     ),
     NULLS,
+)
+
+
+# All roles take up what is new in the image. The last ones leave the cluster as it was.
+CHANGES = (
+    Attack("3 CreateTopics: 4,900 topics", _rows(lambda n: abuse.create_topics(_new(n)), TOPICS), _ask),
+    Attack(
+        "3 CreateTopics: a topic of 5,000 partitions",
+        _rows(lambda n: abuse.create_topics([f"new-wide-{n}"], n), PARTITIONS),
+        _ask,
+    ),
+    Attack(
+        "3 CreatePartitions: 5,000 more",
+        _rows(lambda n: abuse.create_partitions(f"new-wide-{n}", 2 * n), PARTITIONS),
+        _ask,
+    ),
+    Attack("3 DeleteTopics: 4,900 topics", _rows(lambda n: abuse.delete_topics(_new(n)), TOPICS), _ask),
+    Attack(
+        "3 DeleteTopics: a topic of 10,000 partitions",
+        _rows(lambda n: abuse.delete_topics([f"new-wide-{n}"]), PARTITIONS),
+        _ask,
+    ),
 )
 
 

@@ -23,6 +23,8 @@ from tailrace.net.authentication.proof import Secret
 from tailrace.net.background import beside
 from tailrace.net.client import Client
 from tailrace.net.context import Identity
+from tailrace.net.metadata.follower import Subscriber
+from tailrace.net.pieces import Steps, at_once
 from tailrace.records.record import Record, build
 from tailrace.runtime.clock import SystemClock
 from tailrace.runtime.role import Environment
@@ -45,15 +47,22 @@ class FollowerTwin:
     stale = False
 
     def __init__(self, image: MetadataImage) -> None:
-        self.image = image
-        self._subscribers: list[Callable[[MetadataImage, MetadataImage], None]] = []
+        self.image = self.applied = image
+        self._subscribers: list[Subscriber] = []
         self._moved = asyncio.Event()
         self.waited_for = asyncio.Event()
         self.on_ask: Callable[[Any], Any] | None = None
         self.committed: dict[str, Any] = {}  # what a controller has beyond the image
 
-    def subscribe(self, callback: Callable[[MetadataImage, MetadataImage], None]) -> None:
+    def subscribe(self, callback: Subscriber) -> None:
         self._subscribers.append(callback)
+
+    async def begin(self, callback: Subscriber) -> None:
+        at_once(callback(MetadataImage(), self.image) or _nothing())
+        self.subscribe(callback)
+
+    async def again(self, callback: Subscriber) -> None:
+        at_once(callback(self.image, self.image) or _nothing())
 
     async def ask_controller(self, message: Any, timeout_ms: float) -> Any:
         if self.on_ask is None:
@@ -81,7 +90,12 @@ class FollowerTwin:
         """What follows the image hears of this one; nobody who waits is woken."""
         old, self.image = self.image, image
         for callback in self._subscribers:
-            callback(old, image)
+            at_once(callback(old, image) or _nothing())
+        self.applied = image
+
+
+def _nothing() -> Steps:
+    yield from ()
 
 
 def topic(name: str, topic_id: UUID, *leaders: int) -> TopicImage:
@@ -111,6 +125,10 @@ class Running:
         self.client_address: Address | None = None  # with gateway.advertise=brokers
         self.service = Client(address, "service", secret=SECRET)
         self.client = Client(address, "client", CLIENT, SECRET)
+
+    def release(self) -> None:
+        """What a registration would have it lead it leads, as the image says; nobody hears of it."""
+        at_once(self.broker.topics.release(self.broker.image, lambda changes: None))
 
     async def open_wire(self) -> Any:
         """The transport of the client's connection, for requests to which a test expects no answer."""
@@ -212,8 +230,9 @@ async def running(
             pressure=DiskPressure(storage, config, space or app.space_of, log),
             log=log,
         )
+        await broker.begin()
         if not held_back:
-            broker.topics.release_alone(broker.image)
+            at_once(broker.topics.release_alone(broker.image, lambda changes: None))
         async with app.open_listener(broker, config, environment) as (server, _, addresses):
             replicas = Replicas(broker, clock, environment.random, "boot", log)
             running = Running(broker, follower, server.addresses[-1], replicas)

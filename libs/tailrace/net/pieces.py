@@ -11,7 +11,7 @@ import asyncio
 import heapq
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Generator, Hashable, Iterable, Iterator
-from typing import Any, Final, TypeVar
+from typing import Any, Final, TypeAlias, TypeVar
 from weakref import WeakKeyDictionary
 
 from tailrace.net.spread import Spread
@@ -24,6 +24,7 @@ _MOST_MS: Final = 2.0  # of processor time
 _Row = TypeVar("_Row")
 _Key = TypeVar("_Key", bound=Hashable)
 _Found = TypeVar("_Found")
+Steps: TypeAlias = Generator[None, None, None]  # work that may pause wherever it yields; see in_turns
 
 
 class _Turns:
@@ -58,6 +59,29 @@ async def others_first() -> None:
     if turns is None:
         turns = _TURNS[loop] = _Turns(loop)
     await turns.wait()
+
+
+class Piece:
+    """How much of a piece of work is done, for work that is no loop over rows of one kind."""
+
+    def __init__(self, at_once: int = ROWS_AT_ONCE) -> None:
+        self._at_once = at_once
+        self._step = self._look = max(1, at_once // _LOOKS)
+        self._done = 0
+        self._began = 0.0
+
+    def is_whole(self) -> bool:
+        """To be asked after every row: whether others should have their turn now. Then the next piece begins."""
+        if not self._done:
+            self._look, self._began = self._step, thread_time_ms()
+        self._done += 1
+        if self._done < self._look:
+            return False
+        self._look = self._done + self._step
+        if self._done < self._at_once and thread_time_ms() - self._began <= _MOST_MS:
+            return False
+        self._done = 0
+        return True
 
 
 async def in_pieces(

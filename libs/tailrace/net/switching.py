@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from threading import Lock
 from typing import ClassVar, Final
 
@@ -32,3 +34,13 @@ class Switching:
             cls._held -= 1
             if not cls._held:
                 sys.setswitchinterval(cls._usual_seconds)
+
+    @classmethod
+    @contextmanager
+    def held(cls) -> Iterator[None]:
+        """While the block waits for a thread."""
+        cls.hold()
+        try:
+            yield
+        finally:
+            cls.release()

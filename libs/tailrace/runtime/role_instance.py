@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import gc
 import os
 import random
 import resource
@@ -15,6 +14,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from tailrace.net.address import Address
 from tailrace.net.authentication.secret_file import read_secret
+from tailrace.net.garbage_collection import SURVIVORS
 from tailrace.runtime import http, logs
 from tailrace.runtime.clock import SystemClock
 from tailrace.runtime.role import Environment, Opened, Role
@@ -52,6 +52,8 @@ async def run_service(service: RoleInstance, stop: asyncio.Event, *, alone: bool
 
     A role that is still opening then is cancelled: what it waits for may never come. `alone`: it has its own process.
     """
+    if alone:
+        SURVIVORS.begin()
     _allow_open_files()
     messages.load_all()
     environment = environment_for(service)
@@ -76,7 +78,7 @@ async def run_service(service: RoleInstance, stop: asyncio.Event, *, alone: bool
             if await _ready_before(opened, stop):
                 service.reporter.ready()
                 if alone:
-                    gc.freeze()  # what start-up built lives for ever: collections need not walk it
+                    SURVIVORS.keep_all()  # what start-up built lives for ever: collections need not walk it
                 await stop.wait()
             environment.log.info("stopping")
     finally:

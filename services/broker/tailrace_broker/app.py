@@ -217,13 +217,14 @@ async def open_broker(config: Config, environment: Environment) -> AsyncIterator
                 log=log,
                 cold_reads=ColdReads(InProcess(InThreads(), open_pool(config))),
             )
+            await broker.begin()
             async with (
                 beside(broker.recoveries.run()),
                 open_listener(broker, config, environment) as (server, endpoints, addresses),
             ):
                 gauges.count_broker(metrics, broker, server)
                 lifecycle = open_lifecycle(follower, config, environment, endpoints, storage)
-                assignments = open_assignments(broker, lifecycle, environment)
+                assignments = await open_assignments(broker, lifecycle, environment)
                 watch = DirWatch(broker, lifecycle, clock, log)
                 replicas = Replicas(broker, clock, environment.random, environment.boot_id, log, environment.secret)
                 gauges.count_replicas(metrics, replicas)
@@ -395,7 +396,7 @@ def open_lifecycle(
     return lifecycle
 
 
-def open_assignments(broker: Broker, lifecycle: Lifecycle, environment: Environment) -> Assignments:
+async def open_assignments(broker: Broker, lifecycle: Lifecycle, environment: Environment) -> Assignments:
     """Builds what tells the controller where replicas lie; it begins with the first epoch."""
     assignments = Assignments(
         broker.node_id,
@@ -405,13 +406,13 @@ def open_assignments(broker: Broker, lifecycle: Lifecycle, environment: Environm
         environment.log,
     )
 
-    def on_epoch(epoch: int) -> None:
-        broker.on_epoch(epoch)
+    async def on_epoch(epoch: int) -> None:
+        await broker.on_epoch(epoch)
         assignments.begin()
 
     lifecycle.on_epoch = on_epoch
     lifecycle.on_unreachable = broker.on_unreachable
-    broker.account_to(assignments)
+    await broker.account_to(assignments)
     return assignments
 
 

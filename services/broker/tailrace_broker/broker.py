@@ -21,6 +21,7 @@ from tailrace.metadata.image import MetadataImage, PartitionImage
 from tailrace.metadata.records import NO_LEADER
 from tailrace.net.context import Identity
 from tailrace.net.metadata.follower import MetadataFollower
+from tailrace.net.pieces import Steps, in_pieces
 from tailrace_broker.background.flusher import Flusher
 from tailrace_broker.cold_reads.reads import ColdReads
 from tailrace_broker.connections.adopted import Adopted
@@ -129,8 +130,10 @@ class Broker:
         )
         if not cached_image.goes_on(follower.image, self.node_id, storage.closed_epoch, storage.closed_offset):
             self.topics.hold_back()
-        self.on_image(MetadataImage(), follower.image)
-        follower.subscribe(self.on_image)
+
+    async def begin(self) -> None:
+        """Takes up the image that is there, and from then on each that follows."""
+        await self.follower.begin(self.on_image)
 
     def open_transactions(self) -> Iterator[list[OpenTransaction]]:
         """Of each partition that is led here."""
@@ -140,33 +143,38 @@ class Broker:
     def image(self) -> MetadataImage:
         return self.follower.image
 
-    def on_epoch(self, epoch: int) -> None:
+    async def on_epoch(self, epoch: int) -> None:
         """This life of the broker was registered."""
         self.node.broker_epoch = self.producer_ids.broker_epoch = epoch
         if not (self.node.leads_shared and self._strays_are_aside):
-            self.on_image(self.image, self.image)  # it may have come before the registration's answer
+            await self.follower.again(self.on_image)  # it may have come before the registration's answer
 
-    def on_unreachable(self) -> None:
+    async def on_unreachable(self) -> None:
         """No controller answered this life's registration: what has no other replica is led on as the image says."""
         if not self.node.leads_alone:
             self._log.warning("no controller is reached: leads what has no other replica, in the leader epoch it had")
-            self._follow(self.topics.release_alone(self.image))
+            await self.follower.again(lambda _, image: self.topics.release_alone(image, self._carry_out))
 
-    def on_image(self, old: MetadataImage, new: MetadataImage) -> None:
-        """Follows the metadata image: new leaders, new configs, deleted topics."""
+    def on_image(self, old: MetadataImage, new: MetadataImage) -> Steps:
+        """Follows the metadata image: new leaders, new configs, deleted topics. One image after the other."""
         if old.configs is not new.configs:
             self._reconfigure(old, new)
-        self.storage.follow(old, new, self.config)
+        yield from self.storage.follow(old, new, self.config)
         self.node.brokers = new.brokers
-        changes = self.topics.update(old, new)
+        yield from self.topics.update(old, new, self._carry_out)
         if old.configs is not new.configs:  # flush.ms may be among them
             self.node.changed.update(p for p in self.topics.partitions() if p.opened is not None)
             self.topics.place_again()
         if not self.node.leads_shared and self._registered(new):
-            released = self.topics.release(new)
-            changes = Changes(changes.moved + released.moved, changes.touched, changes.deleted)
+            yield from self.topics.release(new, self._carry_out)
         if old.topics is not new.topics:
             self.dir_moves.resume()
+        if not self._strays_are_aside and self._registered(new):
+            self._strays_are_aside = True
+            yield from self.storage.put_strays_aside(new, self.node_id)
+
+    def _carry_out(self, changes: Changes) -> None:
+        """A piece of what an image brought."""
         for partition in changes.deleted:
             if self._assignments is not None:
                 self._assignments.settled((partition.topic_id, partition.index))
@@ -175,9 +183,6 @@ class Broker:
             partition.leading = None
             partition.close()
             self.storage.delete(partition.topic, partition.topic_id, partition.index)
-        if not self._strays_are_aside and self._registered(new):
-            self._strays_are_aside = True
-            self.storage.put_strays_aside(new, self.node_id)
         self._follow(changes)
 
     def change_log(self, partition: Partition, change: Callable[[Log], None]) -> bool:
@@ -198,7 +203,8 @@ class Broker:
 
     def _follow(self, changes: Changes) -> None:
         """Tells who waits for these partitions, and who replicates them."""
-        self.flusher.settle_all(self.storage.dirs)
+        if not changes.more:
+            self.flusher.settle_all(self.storage.dirs)
         for partition in (*changes.moved, *changes.deleted):
             partition.refuse_waiting(ErrorCode.NOT_LEADER_OR_FOLLOWER)
             self.purgatory.mark(partition)
@@ -254,10 +260,10 @@ class Broker:
 
     # -- log dirs -------------------------------------------------------------------------------------------------
 
-    def account_to(self, assignments: Assignments) -> None:
+    async def account_to(self, assignments: Assignments) -> None:
         """From now on the controller hears where replicas lie, and at once of those that the image has elsewhere."""
         self._assignments = assignments
-        for partition in self.topics.partitions():
+        async for partition in in_pieces(list(self.topics.partitions())):
             self.account(partition)
 
     def account(self, partition: Partition) -> None:

@@ -99,7 +99,7 @@ def count_broker(metrics: BrokerMetrics, broker: Broker, server: Server) -> None
                 lambda: sum(p.offline for p in topics.partitions()),
             ),
             "replicas_moving_between_log_dirs": ("Replicas on their way", lambda: len(broker.dir_moves.moves)),
-            "metadata_offset": ("Last applied metadata offset", lambda: broker.image.offset),
+            "metadata_offset": ("Last applied metadata offset", lambda: broker.follower.applied.offset),
             "metadata_stale": ("1 while no controller answers", lambda: float(broker.follower.stale)),
         }
     )

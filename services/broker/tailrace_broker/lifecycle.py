@@ -8,7 +8,7 @@ somebody was faster: register again.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Any
 from uuid import UUID
 
@@ -27,6 +27,9 @@ _CATCH_UP_TIMEOUT_MS = 30_000
 # A stop takes two seconds at most, whoever is away.
 _SHUT_DOWN_MS = 1_500
 _LEAVE_TIMEOUT_MS = 700
+
+
+async def _nothing(*_: object) -> None: ...
 
 
 class BrokerRegistration:
@@ -76,8 +79,8 @@ class Lifecycle:
         self.interval_ms: float = 2000
         self.broker_epoch = -1
         self.unfenced = asyncio.Event()
-        self.on_epoch: Callable[[int], None] = lambda epoch: None
-        self.on_unreachable: Callable[[], None] = lambda: None  # no controller answered a registration
+        self.on_epoch: Callable[[int], Awaitable[None]] = _nothing
+        self.on_unreachable: Callable[[], Awaitable[None]] = _nothing  # no controller answered a registration
         self.reported_dirs: frozenset[UUID] = frozenset()  # which the controller knows to be offline
         self._offline_dirs: list[UUID] = []
         self._news = asyncio.Event()
@@ -114,13 +117,13 @@ class Lifecycle:
             answer = await self._follower.ask_controller(request, timeout_ms=_ASK_TIMEOUT_MS)
         except (Disconnected, TimeoutError, ApiError) as failed:
             self._log.warning("registration failed", why=str(failed) or "timed out")
-            self.on_unreachable()
+            await self.on_unreachable()
             return False
         if answer.error_code != ErrorCode.NONE:
             self._log.warning("registration refused", error=ErrorCode(answer.error_code).name)
             return False
         self.broker_epoch = answer.broker_epoch
-        self.on_epoch(self.broker_epoch)
+        await self.on_epoch(self.broker_epoch)
         return True
 
     async def _beat(self) -> None:
@@ -156,7 +159,7 @@ class Lifecycle:
         request = BrokerHeartbeatRequest(
             broker_id=self._registration.node_id,
             broker_epoch=self.broker_epoch,
-            current_metadata_offset=self._follower.image.offset,
+            current_metadata_offset=self._follower.applied.offset,
             want_fence=False,
             want_shut_down=want_shut_down,
             offline_log_dirs=list(self._offline_dirs),

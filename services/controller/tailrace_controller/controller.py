@@ -22,6 +22,7 @@ from tailrace.errors import ApiError, ErrorCode
 from tailrace.metadata.image import MetadataImage
 from tailrace.metadata.replay import replay
 from tailrace.net.metadata.batches import MetadataBatch, Snapshot, encode_snapshot
+from tailrace.net.pieces import others_first
 from tailrace_controller.controller_result import ControllerResult
 from tailrace_controller.decision import Decided, decided, encoded
 from tailrace_controller.deferred_queue import DeferredQueue
@@ -274,6 +275,7 @@ class Controller:
         """Returns when the log reaches beyond offset or the active controller changes, or after the timeout."""
         if self.followed.end_offset <= offset and timeout_ms > 0:
             await self._published.next(timeout_ms)
+            await others_first()  # all who wait are woken together, and each may be answered megabytes
 
     # -- the terms ------------------------------------------------------------------------------------------------
 

@@ -64,7 +64,7 @@ async def registering(node: Running, path: Path) -> AsyncIterator[list[str]]:
     environment = Environment(ManualClock(), random.Random(1), log, path, path / "run", "boot", CollectorRegistry())
     follower: Any = node.follower
     lifecycle = app.open_lifecycle(follower, node.broker.config, environment, [], node.broker.storage)
-    app.open_assignments(node.broker, lifecycle, environment)
+    await app.open_assignments(node.broker, lifecycle, environment)
     async with beside(lifecycle.run(-1)):
         await news.wait()
         yield said
@@ -73,7 +73,7 @@ async def registering(node: Running, path: Path) -> AsyncIterator[list[str]]:
 async def test_after_an_unclean_stop_nothing_is_led_in_the_epoch_of_the_earlier_life(tmp_path: Path) -> None:
     async with running(tmp_path, cached(), held_back="yes") as node:
         assert await codes(node) == [NOT_LEADER] * 2
-        node.broker.on_epoch(9)
+        await node.broker.on_epoch(9)
         assert await codes(node) == [NOT_LEADER] * 2
         # what the controller decides when a broker registers and is unfenced (brokers.py): no leader, then it again
         known = {0: BrokerImage(0, 9, UUID(int=9), fenced=False)}
@@ -122,7 +122,7 @@ async def test_only_the_very_life_that_was_closed_cleanly_is_taken_at_its_word(
 
 async def test_a_clean_stop_leaves_what_the_next_life_goes_on_with(tmp_path: Path) -> None:
     async with running(tmp_path, cached()) as node:
-        node.broker.topics.release(node.broker.image)
+        node.release()
         assert await codes(node) == [0, 0]
         known = {0: BrokerImage(0, 1, UUID(int=1), fenced=False)}  # 1 is the epoch that this twin closes with
         node.follower.move(brokers=known, offset=9)

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
+from itertools import count
 from pathlib import Path
 from typing import Any
 from uuid import UUID
@@ -21,6 +23,8 @@ from tailrace.log.directory.log_dir import LogDir
 from tailrace.log.filesystem.real import RealFile, RealFilesystem
 from tailrace.metadata.image import BrokerImage, MetadataImage, PartitionImage, TopicImage
 from tailrace.metadata.records import Endpoint
+from tailrace.net import pieces
+from tailrace.net.background import beside
 from tailrace.wire.messages import (
     AlterPartitionResponse,
     DeleteRecordsRequest,
@@ -94,7 +98,7 @@ async def three(path: Path, **settings: Any) -> AsyncIterator[Three]:
             nodes.append(await stack.enter_async_context(opened))
         cluster = Three(nodes)
         for number, node in enumerate(nodes):
-            node.broker.on_epoch(100 + number)
+            await node.broker.on_epoch(100 + number)
         cluster.publish()
         yield cluster
 
@@ -576,3 +580,35 @@ async def test_a_broker_that_stops_while_it_cuts_starts_with_what_is_left(
     found = opened.log("t", 0)
     assert opened.last_shutdown.clean and found is not None
     assert found.log_end_offset == 1
+
+
+async def test_the_logs_of_many_new_replicas_are_made_one_in_a_turn_of_the_loop(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pieces, "thread_time_ms", count(0, 10).__next__)  # pieces end wherever their time is looked at
+    turn, made, really = 0, Counter[int](), LogDir.create
+
+    async def turns() -> None:
+        nonlocal turn
+        while True:
+            await asyncio.sleep(0)
+            turn += 1
+
+    async with three(tmp_path) as cluster:
+        follower = cluster.nodes[1]
+
+        def create(log_dir: LogDir, *of: Any) -> Any:
+            made[turn] += log_dir in follower.broker.storage.configured
+            return really(log_dir, *of)
+
+        monkeypatch.setattr(LogDir, "create", create)
+        wide = TopicImage("wide", UUID(int=50), (PartitionImage((0, 1), (0, 1), 0, 1, 1),) * 60)
+        image = replace(cluster.image(), offset=99)
+        image = replace(image, topics={**image.topics, "wide": wide})
+        async with beside(turns()):
+            for node in cluster.nodes[:2]:
+                node.follower.show(image)
+            replicas = follower.broker.topics.by_name[b"wide"].partitions.values()
+            await turns_until(lambda: all(replica.opened is not None for replica in replicas))
+    assert made.total() >= 60
+    assert max(made.values()) == 1

@@ -4,6 +4,7 @@ import asyncio
 import random
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from itertools import pairwise
 from typing import cast
 from uuid import UUID
 
@@ -199,6 +200,20 @@ async def test_a_long_poll_ends_with_news_or_with_its_time() -> None:
         controller.clock.advance(1)
         await late
         await controller.wait_for(FIRST, timeout_ms=500)  # behind the log already: at once
+
+
+async def test_those_who_wait_for_news_go_on_one_in_a_turn_of_the_loop() -> None:
+    """Each is answered all that is new, which may take a millisecond or two."""
+    async with running() as (controller, _):
+        polls = [asyncio.create_task(controller.wait_for(FIRST, timeout_ms=500)) for _ in range(5)]
+        await turns()
+        writing = asyncio.create_task(controller.run(setting("1")))
+        ended = [0]
+        while ended[-1] < len(polls):
+            await asyncio.sleep(0)
+            ended.append(sum(poll.done() for poll in polls))
+        assert max(after - before for before, after in pairwise(ended)) == 1
+        await writing
 
 
 async def test_more_than_the_database_can_take_is_refused_before_it_is_decided() -> None:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import gc
+from collections.abc import Iterator
 from contextlib import ExitStack, closing
 from threading import Thread
+from weakref import ref
 
 import pytest
 
 from support.memory_streams import VirtualLoop
-from tailrace.net.garbage_collection import MOST_OF_ONE_SECONDS, MOST_SECONDS, Collections
+from tailrace.net.garbage_collection import MOST_OF_ONE_SECONDS, MOST_SECONDS, Collections, Survivors
 
 
 def test_they_wait_until_the_last_holder_has_released() -> None:
@@ -138,3 +140,67 @@ def test_on_a_machine_with_much_else_to_do_a_request_has_the_processor_time_it_n
         assert not gc.isenabled()
         loop.settle(MOST_OF_ONE_SECONDS * 2_000)
         assert gc.isenabled()
+
+
+class Node:
+    """In a circle with itself, so that only a collection ends it."""
+
+    def __init__(self) -> None:
+        self.itself = self
+
+
+@pytest.fixture
+def survivors() -> Iterator[tuple[Survivors, list[float]]]:
+    """With the processor time that they see."""
+    thresholds, used = gc.get_threshold(), [0.0]
+    survivors = Survivors(lambda: used[0])
+    survivors.begin()
+    survivors.keep_all()
+    yield survivors, used
+    survivors.end()
+    gc.unfreeze()
+    gc.set_threshold(*thresholds)
+
+
+Seen = tuple[Survivors, list[float]]
+
+
+def test_what_a_full_collection_found_in_use_is_left_out_of_the_next(survivors: Seen) -> None:
+    kept = [Node() for _ in range(1_000)]
+    assert any(found is kept for found in gc.get_objects())
+    gc.collect()
+    assert not any(found is kept for found in gc.get_objects())  # which does not look at what is frozen
+    garbage = ref(Node())
+    gc.collect()
+    assert garbage() is None
+
+
+def test_what_became_garbage_later_is_found_when_there_is_much_more_and_time_has_passed(survivors: Seen) -> None:
+    _, used = survivors
+    later = Node()
+    garbage = ref(later)
+    gc.collect()
+    del later
+    known = gc.get_freeze_count()
+    kept = [Node() for _ in range(known // 3)]
+    gc.collect()
+    gc.collect()
+    assert garbage() is not None  # a short time after all were walked
+    used[0] = MOST_SECONDS + 1
+    gc.collect()
+    assert garbage() is not None
+    gc.collect()
+    assert garbage() is None and kept
+    assert gc.get_freeze_count() > known
+
+
+def test_time_alone_makes_no_collection_walk_all(survivors: Seen) -> None:
+    _, used = survivors
+    later = Node()
+    garbage = ref(later)
+    gc.collect()
+    del later
+    used[0] = 10 * MOST_SECONDS
+    gc.collect()
+    gc.collect()
+    assert garbage() is not None

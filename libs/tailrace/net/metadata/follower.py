@@ -3,6 +3,9 @@
 It polls every controller, since each serves the log; requests go to the one that is active. The last image is cached on
 disk, so a service goes on with it, marked stale, while no controller is active, also after its own restart. A
 controller with a lower epoch than one seen before is refused (a zombie or a restored backup), in polls and in answers.
+
+What a service makes of an image may be long work: thousands of partitions to lead. A subscriber does it in steps, and
+others have their turn in between. The next image waits until all subscribers have taken up the one before it.
 """
 
 from __future__ import annotations
@@ -27,6 +30,8 @@ from tailrace.net.members.environment import ServiceEnvironment
 from tailrace.net.members.internal import NEEDS_SECRET
 from tailrace.net.metadata import cache as metadata_cache
 from tailrace.net.metadata.link import Behind, MetadataLink, PollAnswer
+from tailrace.net.pieces import Steps, in_turns
+from tailrace.net.switching import Switching
 from tailrace.wire.apis import ApiKey
 from tailrace.wire.messages import ApiMessage, MetadataOffsetRequest
 
@@ -38,7 +43,7 @@ RETRY_MS = (10, 250)
 _LIVENESS = frozenset(
     {ApiKey.BROKER_REGISTRATION, ApiKey.BROKER_HEARTBEAT, ApiKey.REGISTER_SERVICE, ApiKey.SERVICE_HEARTBEAT}
 )
-Subscriber: TypeAlias = Callable[[MetadataImage, MetadataImage], None]
+Subscriber: TypeAlias = Callable[[MetadataImage, MetadataImage], Steps | None]
 
 
 class FollowerEnvironment(ServiceEnvironment, Protocol):
@@ -51,7 +56,10 @@ class FollowerEnvironment(ServiceEnvironment, Protocol):
 
 
 class MetadataFollower:
-    """One service's view of the cluster. `image` is replaced, never changed; `stale` while no controller is active."""
+    """One service's view of the cluster. `image` is replaced, never changed; `stale` while no controller is active.
+
+    `applied` is the last image that all subscribers have taken up: the one that the service may say that it has.
+    """
 
     def __init__(
         self,
@@ -75,6 +83,7 @@ class MetadataFollower:
         self._random = random
         self._log = log
         self._cache = cache
+        self._in_order = asyncio.Lock()  # one image after the other
         self._at = 0
         self._active: Address | None = None
         self._moved = asyncio.Event()
@@ -88,6 +97,7 @@ class MetadataFollower:
         self._last_complaint = ""
         if cache is not None and (cached := metadata_cache.read(cache)) is not None:
             self.image, self.controller_epoch = cached
+        self.applied = self.image
         self._links = [
             MetadataLink(address, client_id, self, Backoff(clock, random, *RETRY_MS)) for address in addresses
         ]
@@ -103,17 +113,31 @@ class MetadataFollower:
         return str(self._cache)
 
     def subscribe(self, callback: Subscriber) -> None:
-        """Calls back with the old and the new image after every change, in order."""
+        """Calls back with the old and the new image after every change, in order; steps that it returns are taken."""
         self._subscribers.append(callback)
+
+    async def begin(self, callback: Subscriber) -> None:
+        """Has the present image taken up, of which everything is new, and from then on every change."""
+        async with self._in_order:
+            await _take(callback(MetadataImage(), self.image))
+            self._subscribers.append(callback)
+
+    async def again(self, callback: Subscriber) -> None:
+        """Has a subscriber look at the present image once more, which is the old and the new one."""
+        async with self._in_order:
+            await _take(callback(self.image, self.image))
 
     def on_move(self, callback: Callable[[Address | None], None]) -> None:
         """Calls back with where the active controller was, whenever another one is active."""
         self._on_move.append(callback)
 
     async def wait_for(self, predicate: Callable[[MetadataImage], bool], timeout_ms: float | None) -> MetadataImage:
-        """Returns the first image that the predicate accepts; TimeoutError if none comes (None: wait for ever)."""
-        if predicate(self.image):
-            return self.image
+        """Returns the first image that was taken up and that the predicate accepts.
+
+        TimeoutError if none comes (None: wait for ever).
+        """
+        if predicate(self.applied):
+            return self.applied
         future: asyncio.Future[MetadataImage] = asyncio.get_running_loop().create_future()
         waiter = (predicate, future)
         self._waiting.add(waiter)
@@ -151,14 +175,14 @@ class MetadataFollower:
             address = self._next(address)
 
     async def catch_up(self, timeout_ms: float) -> bool:
-        """Waits until the image holds all that is committed by now, so that who asks next reads what was written.
+        """Waits until all that is committed by now was taken up, so that who asks next reads what was written.
 
         False where that cannot be known in time: no controller is active, or the log does not reach us.
         """
         until_ms = self._clock.monotonic_ms() + timeout_ms
         try:
             answer = await self.ask_controller(
-                MetadataOffsetRequest(current_metadata_offset=self.image.offset), timeout_ms
+                MetadataOffsetRequest(current_metadata_offset=self.applied.offset), timeout_ms
             )
             if answer.error_code:
                 return False
@@ -229,8 +253,8 @@ class MetadataFollower:
 
     # -- what the links hear --------------------------------------------------------------------------------------
 
-    def on_answer(self, link: MetadataLink, answer: PollAnswer) -> None:
-        """A controller answered a poll."""
+    async def on_answer(self, link: MetadataLink, answer: PollAnswer) -> None:
+        """A controller answered a poll; returns when its image was taken up."""
         link.fresh = answer.leader_id >= 0
         link.said = ""
         if link.fresh or answer.leader_epoch > self.controller_epoch:
@@ -244,7 +268,7 @@ class MetadataFollower:
         elif not link.fresh and not self.stale and not any(other.fresh for other in self._links):
             self._turn_stale("no controller is active")
         if answer.image is not self.image:
-            self._replace(answer.image)
+            await self._replace(answer.image)
 
     def on_failure(self, link: MetadataLink, failure: Exception) -> None:
         """A poll failed. One line when no controller is left, and one for each other reason; not one for every attempt.
@@ -281,10 +305,17 @@ class MetadataFollower:
             del self._clients[key]
             client.abort()
 
-    def _replace(self, image: MetadataImage) -> None:
-        old, self.image = self.image, image
-        for callback in self._subscribers:
-            callback(old, image)
+    async def _replace(self, image: MetadataImage) -> None:
+        async with self._in_order:
+            if image.offset > self.image.offset:  # else another link was faster
+                old, self.image = self.image, image
+                for callback in tuple(self._subscribers):
+                    await _take(callback(old, image))
+                self.applied = image
+                self._tell(image)
+
+    def _tell(self, image: MetadataImage) -> None:
+        """Those who wait for it, and the cache."""
         for predicate, future in list(self._waiting):
             if not future.done() and predicate(image):
                 future.set_result(image)
@@ -307,11 +338,17 @@ class MetadataFollower:
     async def _cache_image(self, path: Path, cached: metadata_cache.Cached) -> None:
         started_ms = self._clock.monotonic_ms()
         try:
-            await asyncio.to_thread(metadata_cache.write, path, cached, self._clock.wall_ms())
+            with Switching.held():
+                await asyncio.to_thread(metadata_cache.write, path, cached, self._clock.wall_ms())
             # A large image that changes all the time must not keep a core busy with its copies.
             self._cache_delay_ms = max(CACHE_DELAY_MS, 20 * (self._clock.monotonic_ms() - started_ms))
         except OSError as failure:  # a full disk; the cache stays an older one
             self._log.warning("the metadata cache was not written", path=str(path), error=str(failure))
+
+
+async def _take(steps: Steps | None) -> None:
+    if steps is not None:
+        await in_turns(steps)
 
 
 def is_not_controller(answer: Any) -> bool:

@@ -55,7 +55,7 @@ class Followed(Protocol):
     @property
     def secret(self) -> Secret | None: ...
 
-    def on_answer(self, link: MetadataLink, answer: PollAnswer) -> None: ...
+    async def on_answer(self, link: MetadataLink, answer: PollAnswer) -> None: ...
 
     def on_failure(self, link: MetadataLink, failure: Exception) -> None: ...
 
@@ -81,7 +81,7 @@ class MetadataLink:
         try:
             while True:
                 try:
-                    self._follower.on_answer(self, await self._fetch(client))
+                    await self._follower.on_answer(self, await self._fetch(client))
                     self._knows = True
                     self.backoff.reset()
                     continue

@@ -52,7 +52,7 @@ class GatewayRelay:
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(_ABSENT_MS / 1000):
                 while True:
-                    image = self._follower.image
+                    image = self._follower.applied
                     with contextlib.suppress(Disconnected):
                         return await self._connected(connection)
                     with contextlib.suppress(TimeoutError):

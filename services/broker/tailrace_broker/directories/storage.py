@@ -18,8 +18,10 @@ from tailrace.log.recovery.pending import Recovery
 from tailrace.metadata.directories import directory_of
 from tailrace.metadata.image import MetadataImage, changed
 from tailrace.metadata.names import CLUSTER_METADATA
+from tailrace.net.pieces import Piece, Steps
 from tailrace_broker.directories.placement import Dir, choose
 
+_AT_ONCE: Final = 50
 _NOTHING_KNOWN: Final = MetadataImage()
 
 
@@ -182,8 +184,8 @@ class Storage:
             config = self._topic_configs[topic] = TopicConfig.of(overrides, self._config)
         return config
 
-    def follow(self, old: MetadataImage, new: MetadataImage, config: Config) -> None:
-        """Takes up changed topic configs and broker defaults; logs that are open get theirs at once."""
+    def follow(self, old: MetadataImage, new: MetadataImage, config: Config) -> Steps:
+        """Takes up changed topic configs and broker defaults; logs that are open get theirs, all together."""
         self._image = new
         everything = config is not self._config
         self._config = config
@@ -196,9 +198,12 @@ class Storage:
             names.update(topic for topic, _ in self._places)
             for log_dir in self.dirs:
                 log_dir.set_producer_id_expiration(config.producer_id_expiration_ms)
+        configs, piece = dict[str, TopicConfig](), Piece(_AT_ONCE)
         for name in names:
             self._topic_configs.pop(name, None)
-        configs = {name: self.topic_config(name) for name in names}
+            configs[name] = self.topic_config(name)
+            if piece.is_whole():
+                yield
         for log_dir in self.dirs:
             log_dir.set_configs(configs)
 
@@ -286,14 +291,19 @@ class Storage:
                 return  # not the disk's fault: the next topic of this name puts it aside
         self._forget(topic, index)
 
-    def put_strays_aside(self, image: MetadataImage, node_id: int) -> None:
+    def put_strays_aside(self, image: MetadataImage, node_id: int) -> Steps:
         """What lies in the dirs that are online and is no replica of this broker: its topic was deleted, or others were
         given it, while its dir was away. Call it with an image that knows this life of the broker.
 
         Should the partition come back to this broker, its old log must not: the others may have dropped the tombstones
         of its keys by now.
         """
-        for place in [place for place in self._places if not _is_replica(image, place, node_id)]:
+        piece = Piece(_AT_ONCE)
+        for place in list(self._places):
+            if piece.is_whole():
+                yield
+            if place not in self._places or _is_replica(image, place, node_id):
+                continue
             for log_dir in self._twice.pop(place, (self._places[place],)):
                 with suppress(OSError):  # of a disk that is offline from now on
                     if log_dir.failure is None and log_dir.holds(*place):

@@ -64,7 +64,7 @@ def _led(request: FenceShardRequest, context: Context, broker: Broker) -> Partit
 async def _known(request: FenceShardRequest, broker: Broker) -> None:
     """The owner of a new topic's shard often knows the topic before this broker does: gives the image a moment."""
     topic_id = request.topic_id
-    if topic_id is not None and broker.follower.image.topic_by_id(topic_id) is None:
+    if topic_id is not None and broker.follower.applied.topic_by_id(topic_id) is None:
         with suppress(TimeoutError):
             await broker.follower.wait_for(lambda image: image.topic_by_id(topic_id) is not None, _NEWS_TIMEOUT_MS)
 

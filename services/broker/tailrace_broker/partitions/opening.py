@@ -15,8 +15,7 @@ from typing import Any, Final
 
 from tailrace.kafka.ids import TopicPartition
 
-AT_ONCE_MS: Final = 50  # by the image that gives them: most give so few that nobody has to wait
-A_TURN_MS: Final = 10
+A_TURN_MS: Final = 5
 
 
 class Openings:
@@ -39,7 +38,7 @@ class Openings:
     def waits(self, topic: str, index: int) -> bool:
         """Whether the partition's log must not be opened yet, as others were in this turn; if not, open it."""
         if not self._turn_comes:
-            self._begin(AT_ONCE_MS)
+            self._begin()
         if self._now_ms() < self._until_ms:
             self._waiting.pop((topic, index), None)
             return False
@@ -55,15 +54,15 @@ class Openings:
         """Whoever still waits is not led by this life of the broker any more."""
         self._waiting.clear()
 
-    def _begin(self, most_ms: float) -> None:
-        self._until_ms = self._now_ms() + most_ms
+    def _begin(self) -> None:
+        self._until_ms = self._now_ms() + A_TURN_MS
         self._turn_comes = True
         self._call_soon(self._turn)
 
     def _turn(self) -> None:
         self._turn_comes = False
         if self._waiting:
-            self._begin(A_TURN_MS)
+            self._begin()
             self.on_turn(self._next())
 
     def _next(self) -> Iterator[TopicPartition]:

@@ -4,17 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
-from typing import NamedTuple
+from functools import partial
+from typing import Final, NamedTuple, TypeAlias
 from uuid import UUID
 
 from tailrace.errors import ErrorCode
 from tailrace.kafka.ids import TopicPartition
 from tailrace.log.log import Log
 from tailrace.metadata.image import MetadataImage, PartitionImage, TopicImage, changed
+from tailrace.net.pieces import Piece, Steps
 from tailrace_broker.partitions.opening import Openings
 from tailrace_broker.partitions.partition import Partition
 from tailrace_broker.partitions.recovery import Recoveries
 from tailrace_broker.replication.node import Node
+
+_AT_ONCE: Final = 50  # partitions: each may have a directory that is renamed
 
 
 class TopicRow:
@@ -28,11 +32,38 @@ class TopicRow:
 
 
 class Changes(NamedTuple):
-    """What one image brought: partitions with another leader or epoch, those with another ISR, and those deleted."""
+    """What one image brought: partitions with another leader or epoch, those with another ISR, and those deleted.
+
+    more: this is a part of it, and others follow in a moment.
+    """
 
     moved: list[Partition]
     touched: list[Partition]
     deleted: list[Partition]
+    more: bool = False
+
+
+CarryOut: TypeAlias = Callable[[Changes], None]
+
+
+class _Pieces:
+    """What an image brought, carried out a piece at a time."""
+
+    def __init__(self, carry_out: CarryOut) -> None:
+        self.changes = Changes([], [], [])
+        self._carry_out = carry_out
+        self._piece = Piece(_AT_ONCE)
+
+    def is_whole(self) -> bool:
+        """After each row: whether a piece was carried out, so that others have their turn."""
+        if not self._piece.is_whole():
+            return False
+        self.carry_out(more=True)
+        return True
+
+    def carry_out(self, *, more: bool) -> None:
+        changes, self.changes = self.changes, Changes([], [], [])
+        self._carry_out(changes._replace(more=more))
 
 
 class Topics:
@@ -101,21 +132,28 @@ class Topics:
         for row in self.by_name.values():
             yield from row.partitions.values()
 
-    def update(self, old: MetadataImage, new: MetadataImage) -> Changes:
-        """Follows the image: which partitions have another leader, which another ISR, and which are gone."""
-        changes = Changes([], [], [])
+    def update(self, old: MetadataImage, new: MetadataImage, carry_out: CarryOut) -> Steps:
+        """Follows the image: which partitions have another leader, which another ISR, and which are gone.
+
+        What is yet to come is as in the image before: a new partition is not known, one that moves has not moved.
+        """
+        pieces = _Pieces(carry_out)
         names = changed(old.topics, new.topics)
         for name in names:
             topic, now = old.topics.get(name), new.topics.get(name)
             if topic is not None and (now is None or now.topic_id != topic.topic_id):
                 row = self.by_name.pop(name.encode(), None)
                 self.by_id.pop(topic.topic_id.bytes, None)
-                if row is not None:
-                    changes.deleted.extend(row.partitions.values())
+                while row is not None and row.partitions:
+                    pieces.changes.deleted.append(row.partitions.popitem()[1])
+                    if pieces.is_whole():
+                        yield
+            if pieces.is_whole():
+                yield
         for name in names:
             if (now := new.topics.get(name)) is not None:
-                self._update_topic(name, now, changes)
-        return changes
+                yield from self._update_topic(name, now, pieces)
+        pieces.carry_out(more=False)
 
     def hold_back(self) -> None:
         """Leads nothing until release.
@@ -127,44 +165,50 @@ class Topics:
         """
         self._node.leads_shared = self._node.leads_alone = False
 
-    def release(self, image: MetadataImage) -> Changes:
+    def release(self, image: MetadataImage, carry_out: CarryOut) -> Steps:
         """Takes up the leaderships that this image gives it."""
         self._node.leads_shared = self._node.leads_alone = True
-        return self._look_again(image)
+        yield from self._look_again(image, carry_out)
 
-    def release_alone(self, image: MetadataImage) -> Changes:
+    def release_alone(self, image: MetadataImage, carry_out: CarryOut) -> Steps:
         """Takes up what nobody else has a replica of, in the epoch it had.
 
         For while no controller is there to give it another one: the data plane goes on without.
         """
         self._node.leads_alone = True
-        return self._look_again(image)
+        yield from self._look_again(image, carry_out)
 
-    def _look_again(self, image: MetadataImage) -> Changes:
-        changes = Changes([], [], [])
+    def _look_again(self, image: MetadataImage, carry_out: CarryOut) -> Steps:
+        pieces = _Pieces(carry_out)
         for name, topic in image.topics.items():
-            self._update_topic(name, topic, changes)
-        return changes
+            yield from self._update_topic(name, topic, pieces)
+        pieces.carry_out(more=False)
 
-    def _update_topic(self, name: str, topic: TopicImage, changes: Changes) -> None:
+    def _update_topic(self, name: str, topic: TopicImage, pieces: _Pieces) -> Steps:
         key = name.encode()
         row = self.by_name.get(key)
         if row is None:
             row = self.by_name[key] = self.by_id[topic.topic_id.bytes] = TopicRow(topic)
         row.image = topic
         for index, image in enumerate(topic.partitions):
-            partition = row.partitions.get(index)
-            if self._node_id not in image.replicas:
-                if partition is not None:  # reassigned to others
-                    changes.deleted.append(row.partitions.pop(index))
-                continue
-            if partition is None:
-                partition = row.partitions[index] = self._new(name, topic.topic_id, index)
-            elif partition.partition_epoch == image.partition_epoch and partition.leader_epoch == image.leader_epoch:
-                continue
-            if partition.unplaced or not partition.offline:
-                partition.offline = partition.unplaced = not self._place(name, topic.topic_id, index, image)
-            self._take_up(partition, image, changes)
+            self._update_partition(row, index, image, pieces.changes)
+            if pieces.is_whole():
+                yield
+
+    def _update_partition(self, row: TopicRow, index: int, image: PartitionImage, changes: Changes) -> None:
+        partition = row.partitions.get(index)
+        if self._node_id not in image.replicas:
+            if partition is not None:  # reassigned to others
+                changes.deleted.append(row.partitions.pop(index))
+            return
+        name, topic_id = row.image.name, row.image.topic_id
+        if partition is None:
+            partition = row.partitions[index] = self._new(name, topic_id, index)
+        elif partition.partition_epoch == image.partition_epoch and partition.leader_epoch == image.leader_epoch:
+            return
+        if partition.unplaced or not partition.offline:
+            partition.offline = partition.unplaced = not self._place(name, topic_id, index, image)
+        self._take_up(partition, image, changes)
 
     def place_again(self) -> None:
         """Configs have changed: they may allow to give up the records of a log dir that is not there."""
@@ -235,7 +279,7 @@ class Topics:
             name,
             topic_id,
             index,
-            lambda: self._open_log(name, topic_id, index),
+            partial(self._open_log, name, topic_id, index),
             self._node,
-            lambda: self._checkpointed(name, index),
+            partial(self._checkpointed, name, index),
         )

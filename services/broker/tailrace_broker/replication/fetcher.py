@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from functools import partial
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from tailrace.errors import ApiError, ErrorCode
@@ -18,6 +19,7 @@ from tailrace.net.authentication.proof import Secret
 from tailrace.net.backoff import Backoff
 from tailrace.net.client import Client, Disconnected
 from tailrace.net.members.endpoints import address_of
+from tailrace.net.pieces import in_pieces
 from tailrace.wire.hot.fetch import FetchPartition
 from tailrace.wire.hot.replica_fetch import (
     ReplicaAnswer,
@@ -36,8 +38,9 @@ if TYPE_CHECKING:
 
 _FIRST_EPOCH = 0
 _MAX_EPOCH = 2**31 - 1
-# Logs that one round opens or creates at most: thousands of new replicas must not hold up heartbeats.
+# Logs that one round opens or creates at most: those that are open already are fetched in between.
 _OPENED_PER_ROUND = 50
+_OPENED_AT_ONCE = 10
 _GRACE_MS = 10_000  # beyond the longest wait for data, before a silent leader is given up
 _FIRST_DELAY_MS = 10.0
 _THROTTLED_MS = 1000.0  # how often a throttled follower looks whether it may go on
@@ -101,20 +104,26 @@ class ReplicaFetcher:
         self._news = asyncio.Event()
         self._asking = False
         self._interrupted = False
+        self._added = False  # partitions, since the last request
 
     def max_lag(self) -> int:
         """How many committed records the furthest behind partition lacked after the leader's last answer about it."""
         return max((follow.lag for follow in self._follows.values()), default=0)
 
     def add(self, partition: Partition) -> None:
-        """Fetches the partition from now on; a fetch that waits for data is begun anew."""
+        """Fetches the partition from the next fetch on."""
         follow = _Follow(partition)
         known = self._follows.get(follow.key)
         if known is not None:
             follow.asked = known.asked
         self._follows[follow.key] = follow
         self._gone.discard(follow.key)
-        self._interrupt()
+        self._added = True
+
+    def fetch_added(self) -> None:
+        """If there are such partitions a fetch that waits for data is begun anew."""
+        if self._added:
+            self._interrupt()
 
     def remove(self, partition: Partition) -> None:
         """Fetches it no more."""
@@ -167,6 +176,7 @@ class ReplicaFetcher:
     async def _round(self) -> None:
         """One request and its answer; interrupted when partitions are added."""
         client = self._connected()
+        await self._open_some()
         frame = self._request()
         config = self._broker.config
         timeout_ms = config.replica_fetch_wait_max_ms + _GRACE_MS
@@ -201,8 +211,17 @@ class ReplicaFetcher:
             self._client = Client(address, self._client_id.decode(), secret=self._secret)
         return self._client
 
+    async def _open_some(self) -> None:
+        """Opens or creates logs that the next request is to ask for, one after the other; others go in between."""
+        now_ms = self._broker.monotonic_ms()
+        unopened = (one for one in self._follows.values() if one.partition.opened is None and one.until_ms <= now_ms)
+        async for follow in in_pieces(list(islice(unopened, _OPENED_PER_ROUND)), _OPENED_AT_ONCE):
+            if self._follows.get(follow.key) is follow:
+                self._want(follow, 0)
+
     def _request(self) -> bytes:
         """Tells the session what changed since the last round; a new session everything."""
+        self._added = False
         config, now_ms = self._broker.config, self._broker.monotonic_ms()
         topics: dict[bytes, list[FetchPartition]] = {}
         forgotten: dict[bytes, list[int]] = {}
@@ -210,13 +229,10 @@ class ReplicaFetcher:
             forgotten.setdefault(key, []).append(index)
         self._gone.clear()
         soonest = float("inf")
-        unopened = 0
         for follow in list(self._follows.values()):
             key, index = follow.key
             want = None
-            opens = follow.partition.opened is None
-            unopened += opens
-            if follow.until_ms <= now_ms and not (opens and unopened > _OPENED_PER_ROUND):
+            if follow.until_ms <= now_ms and follow.partition.opened is not None:
                 want = self._want(follow, config.replica_fetch_max_bytes)
             if want is None:
                 soonest = min(soonest, follow.until_ms)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from tailrace.clock import Clock
 from tailrace.net.authentication.proof import Secret
 from tailrace.net.backoff import Backoff
+from tailrace.net.pieces import in_pieces
 from tailrace_broker.partitions.topics import Changes
 from tailrace_broker.replication.fetcher import ReplicaFetcher
 from tailrace_broker.replication.isr import IsrUpdates
@@ -48,10 +49,15 @@ class Replicas:
             self._group = group
             group.create_task(self._isr.run())
             group.create_task(self._watch_lag())
-            self.on_changes(Changes(list(self._broker.topics.partitions()), [], []))
+            async for partition in in_pieces(list(self._broker.topics.partitions())):
+                self.on_changes(Changes([partition], [], [], more=True))
+            self.on_changes(Changes([], [], []))
 
     def on_changes(self, changes: Changes) -> None:
-        """Follows leaders where the image says they are."""
+        """Follows leaders where the image says they are.
+
+        A fetch that waits for data is begun anew once for all that an image brings: it costs a connection.
+        """
         if self._group is None:
             return
         for partition in changes.deleted:
@@ -62,6 +68,9 @@ class Replicas:
                 fetcher = self._fetcher(partition.leader)
                 self._followed[partition] = fetcher
                 fetcher.add(partition)
+        if not changes.more:
+            for fetcher in self._fetchers.values():
+                fetcher.fetch_added()
 
     def _unfollow(self, partition: Partition) -> None:
         fetcher = self._followed.pop(partition, None)

@@ -35,6 +35,8 @@ class OffsetQueue(deque[_Entry]):
     does not come there may be any number of them.
     """
 
+    __slots__ = ("_sweep_at",)  # every partition has three, which collections look at
+
     def __init__(self) -> None:
         super().__init__()
         self._sweep_at = _FEW

@@ -42,29 +42,27 @@ class Database:
         when nobody waits for the job any more: once this returned or raised, the job is over, or will not begin.
         """
         async with self._turn:
-            running = asyncio.wrap_future(self._thread.submit(self._run, job))
-            with self._watched(timeout_ms if self.shared else None):
-                try:
-                    return await asyncio.shield(running)
-                except asyncio.CancelledError:
-                    if self.shared:
-                        await asyncio.wait([running], timeout=GRACE_S)
-                        given_up = False
-                        while not running.done() and not given_up:  # it may only be about to connect
-                            given_up = self._interrupt()
+            with Switching.held():
+                running = asyncio.wrap_future(self._thread.submit(self._run, job))
+                with self._watched(timeout_ms if self.shared else None):
+                    try:
+                        return await asyncio.shield(running)
+                    except asyncio.CancelledError:
+                        if self.shared:
                             await asyncio.wait([running], timeout=GRACE_S)
-                    running.cancel()
-                    if running.done() and not running.cancelled():
-                        running.exception()  # nobody is interested in it
-                    raise
+                            given_up = False
+                            while not running.done() and not given_up:  # it may only be about to connect
+                                given_up = self._interrupt()
+                                await asyncio.wait([running], timeout=GRACE_S)
+                        running.cancel()
+                        if running.done() and not running.cancelled():
+                            running.exception()  # nobody is interested in it
+                        raise
 
     async def beside(self, work: Callable[[], T]) -> T:
         """Runs what takes long and needs no database in another thread: renewals, and all else, go on."""
-        Switching.hold()
-        try:
+        with Switching.held():
             return await asyncio.to_thread(work)
-        finally:
-            Switching.release()
 
     async def news(self, timeout_ms: float) -> None:
         """Returns when the lease row may have changed, or after the timeout. OutcomeUnknown without a connection."""

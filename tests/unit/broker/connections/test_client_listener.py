@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import AsyncIterator
+from itertools import count
 from pathlib import Path
 from uuid import UUID
 
@@ -27,6 +28,7 @@ from tailrace_broker.connections import client_listener
 from tailrace_broker.connections.client_listener import GatewayRelay
 
 BOOT_ID = "boot"
+_OFFSETS = count()
 
 
 class Asker:
@@ -56,7 +58,7 @@ def image_with(*addresses: Address) -> MetadataImage:
         ("gateway", n): ServiceImage("gateway", n, n, UUID(int=n), tuple(endpoints_of(address, BOOT_ID)))
         for n, address in enumerate(addresses)
     }
-    return MetadataImage(services=services)
+    return MetadataImage(offset=next(_OFFSETS), services=services)
 
 
 @pytest.fixture
@@ -69,14 +71,14 @@ async def follower(tmp_path: Path) -> AsyncIterator[MetadataFollower]:
 
 async def test_a_request_waits_for_the_gateway_that_comes_next(tmp_path: Path, follower: MetadataFollower) -> None:
     old, new = Address(str(tmp_path / "old"), -1), Address(str(tmp_path / "new"), -1)
-    follower._replace(image_with(old))
+    await follower._replace(image_with(old))
     relay = GatewayRelay(follower, BOOT_ID)
     asked = asyncio.create_task(relay.ask(CONNECTION, LIST_GROUPS))
-    follower._replace(image_with())
+    await follower._replace(image_with())
     await asyncio.sleep(0)
     server = await gateway(new)
     assert not asked.done()
-    follower._replace(image_with(old, new))
+    await follower._replace(image_with(old, new))
     assert codec.response_correlation_id((await asked)[1]) == 7
     relay.forget(CONNECTION)
     await server.close()
@@ -87,7 +89,7 @@ async def test_it_is_found_without_news_where_it_was(
 ) -> None:
     monkeypatch.setattr(client_listener, "_KNOCK_MS", 1.0)
     address = Address(str(tmp_path / "s"), -1)
-    follower._replace(image_with(address))  # the last that this broker heard: no controller is active
+    await follower._replace(image_with(address))  # the last that this broker heard: no controller is active
     relay = GatewayRelay(follower, BOOT_ID)
     asked = asyncio.create_task(relay.ask(CONNECTION, LIST_GROUPS))
     for _ in range(10):

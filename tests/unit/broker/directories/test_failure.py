@@ -64,7 +64,7 @@ class Accounts:
 async def test_the_controller_hears_where_replicas_lie(tmp_path: Path) -> None:
     accounts: Any = Accounts()
     async with running(tmp_path, metadata(2), log_dirs=Disks().dirs) as node:
-        node.broker.account_to(accounts)
+        await node.broker.account_to(accounts)
         assert accounts.due == {(TOPIC_ID, 0): IDS[0], (TOPIC_ID, 1): IDS[1]}
         told = metadata(2, *IDS).topics["t"]
         told = replace(told, partitions=tuple(replace(p, partition_epoch=1) for p in told.partitions))
@@ -76,7 +76,7 @@ async def test_a_replica_that_the_controller_knows_nowhere_yet_is_lost_with_its_
     accounts: Any = Accounts()
     two = Disks()
     async with running(tmp_path, metadata(3, IDS[0], IDS[1], UNASSIGNED), log_dirs=two.dirs) as node:
-        node.broker.account_to(accounts)
+        await node.broker.account_to(accounts)
         watching, _ = watch(node)
         assert accounts.due == {(TOPIC_ID, 2): IDS[0]}
         two.dirs[0].fail(EIO)
@@ -133,7 +133,7 @@ async def test_who_waits_for_data_or_copies_of_a_failed_disk_is_told(tmp_path: P
     topic = replace(asked.topics["t"], partitions=(shared, asked.topics["t"].partitions[1]))
     async with running(tmp_path, replace(asked, topics={"t": topic}), log_dirs=two.dirs) as node:
         watch(node)
-        node.broker.topics.release(node.broker.image)
+        node.release()
         copied = asyncio.create_task(node.produce(0, batch(b"a"), acks=-1, timeout_ms=60_000))
         while not node.broker.topics.by_name[b"t"].partitions[0].commits:  # noqa: ASYNC110
             await asyncio.sleep(0)
@@ -218,7 +218,7 @@ async def test_the_only_replicas_of_a_dir_taken_out_of_log_dirs_are_waited_for(t
         assert [(await node.produce(n, batch(b"a"))).error_code for n in range(2)] == [0, 0]
     accounts: Any = Accounts()
     async with running(tmp_path, told, log_dirs=two.open()[:1]) as node:
-        node.broker.account_to(accounts)
+        await node.broker.account_to(accounts)
         lost = ErrorCode.KAFKA_STORAGE_ERROR
         assert [(await node.produce(n, batch(b"b"))).error_code for n in range(2)] == [0, lost]
         assert places(node) == [0] and accounts.due == {}  # so the controller elects nobody for it
@@ -229,7 +229,7 @@ async def test_the_only_replicas_of_a_dir_taken_out_of_log_dirs_are_waited_for(t
 async def test_a_replica_of_a_dir_taken_out_of_log_dirs_is_copied_once_another_leads(tmp_path: Path) -> None:
     told, accounts = metadata(2, *IDS), Accounts()
     async with running(tmp_path, told, log_dirs=Disks().dirs[:1]) as node:
-        node.broker.account_to(cast(Any, accounts))
+        await node.broker.account_to(cast(Any, accounts))
         node.follower.move(topics=led_by(told, -1))
         assert places(node) == [0] and accounts.due == {}
         node.follower.move(topics=led_by(told, 1, 2))
@@ -241,7 +241,7 @@ async def test_a_replica_of_a_dir_taken_out_of_log_dirs_is_copied_once_another_l
 async def test_a_topic_that_may_lose_records_begins_anew_in_the_dirs_that_are_left(tmp_path: Path) -> None:
     told, accounts = metadata(2, *IDS), Accounts()
     async with running(tmp_path, told, log_dirs=Disks().dirs[:1]) as node:
-        node.broker.account_to(cast(Any, accounts))
+        await node.broker.account_to(cast(Any, accounts))
         assert places(node) == [0] and accounts.due == {}
         node.follower.move(configs={(2, "t"): {"unclean.leader.election.enable": "true"}})
         assert places(node) == [0, 0] and accounts.due == {(TOPIC_ID, 1): IDS[0]}
@@ -293,7 +293,7 @@ async def test_what_others_were_given_while_a_disk_was_away_is_put_aside_once_th
     async with running(tmp_path, replace(told, topics=topics), log_dirs=two.open()) as node:
         online = node.broker.storage.configured
         assert [log_dir.partitions() for log_dir in online] == [[("t", 2)], [("t", 1), ("t", 3)]]
-        node.broker.on_epoch(9)
+        await node.broker.on_epoch(9)
         node.follower.move(brokers={0: BrokerImage(0, 8, UUID(int=8), fenced=False)})  # an earlier life
         assert online[1].holds("t", 1)
         node.follower.move(brokers={0: BrokerImage(0, 9, UUID(int=9), fenced=False)})

@@ -26,7 +26,7 @@ def replicated() -> MetadataImage:
 
 
 def led(broker: Running) -> Partition:
-    broker.broker.topics.release(broker.broker.image)
+    broker.release()
     partition, code = broker.broker.leading(TOPIC_ID.bytes, 0, by_id=True)
     assert partition is not None
     assert not code

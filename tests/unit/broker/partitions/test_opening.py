@@ -19,13 +19,13 @@ from tailrace.log.filesystem.guard import Guard
 from tailrace.log.filesystem.memory import MemoryFilesystem
 from tailrace.metadata.image import MetadataImage, PartitionImage, ShardImage, TopicImage
 from tailrace.wire.messages import AlterReplicaLogDirsRequest, FenceShardRequest
-from tailrace_broker.partitions.opening import A_TURN_MS, AT_ONCE_MS, Openings
+from tailrace_broker.partitions.opening import A_TURN_MS, Openings
 from tailrace_broker.partitions.partition import Partition
 from tailrace_broker.partitions.topics import Changes
 
 NOT_HERE = ErrorCode.NOT_LEADER_OR_FOLLOWER
 NEW_ID = UUID(int=99)
-SOME = AT_ONCE_MS + 2 * A_TURN_MS
+SOME = 3 * A_TURN_MS
 LAST = SOME - 1
 
 
@@ -124,7 +124,7 @@ def standing(node: Running, turns: Turns) -> Standing:
 async def test_a_few_logs_are_opened_in_a_turn_and_all_in_the_end(tmp_path: Path, turns: Turns) -> None:
     async with running(tmp_path, nothing(), log_dirs=[turns.open_dir()]) as node:
         here = standing(node, turns)
-        for count in range(AT_ONCE_MS, SOME + 1, A_TURN_MS):
+        for count in range(A_TURN_MS, SOME + 1, A_TURN_MS):
             assert here.opened == list(range(count))
             assert len(here.broker.openings) == SOME - count
             assert [here.partition(index).leading is not None for index in range(SOME)] == [
@@ -143,7 +143,7 @@ async def test_who_waits_neither_leads_nor_follows_and_who_is_asked_for_is_next(
         assert (await node.fetch(LAST, 0)).error_code == NOT_HERE
         turns.take()
         assert (await node.produce(LAST, batch(b"a"))).base_offset == 0
-        assert here.opened == [*range(AT_ONCE_MS + A_TURN_MS - 1), LAST]
+        assert here.opened == [*range(A_TURN_MS + A_TURN_MS - 1), LAST]
 
 
 async def test_the_new_owner_of_a_shard_waits_for_the_turn_of_its_partition(tmp_path: Path, turns: Turns) -> None:
@@ -291,8 +291,8 @@ async def test_a_stop_meanwhile_is_a_clean_one(tmp_path: Path, turns: Turns) -> 
 def test_nothing_waits_while_few_are_opened(turns: Turns) -> None:
     openings = Openings(lambda: turns.ms, turns.call_soon)
     for _ in range(5):
-        assert not any(openings.waits("t", index) for index in range(AT_ONCE_MS))
-        turns.ms += AT_ONCE_MS - 1
+        assert not any(openings.waits("t", index) for index in range(A_TURN_MS))
+        turns.ms += A_TURN_MS - 1
         turns.take()
     assert not turns.due
 

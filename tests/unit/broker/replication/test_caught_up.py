@@ -33,7 +33,7 @@ def metadata(partition: PartitionImage) -> MetadataImage:
 async def leading(path: Path) -> AsyncIterator[Running]:
     """Node 0 leads all partitions, node 1 follows."""
     async with running(path, metadata(PartitionImage((0, 1), (0, 1), 0, 1, 1)), min_insync_replicas="1") as node:
-        node.broker.on_epoch(9)
+        await node.broker.on_epoch(9)
         await all_opened(node.broker)
         yield node
 

@@ -45,7 +45,7 @@ class Follower:
         self.image = MetadataImage()
         self.took: asyncio.Future[MetadataImage] = asyncio.get_running_loop().create_future()
 
-    def on_answer(self, _link: MetadataLink, answer: PollAnswer) -> None:
+    async def on_answer(self, _link: MetadataLink, answer: PollAnswer) -> None:
         self.image = answer.image
         if not self.took.done():
             self.took.set_result(answer.image)
