@@ -8,9 +8,7 @@ from typing import TypeAlias, TypeVar
 T = TypeVar("T")
 
 Steps: TypeAlias = Generator[None, None, T]
-ROWS_A_STEP = (
-    200  # of members, offsets or records, of which each takes some microseconds: a step is a millisecond or two
-)
+ROWS_A_STEP = 200  # members, offsets or records, of which each takes some microseconds
 
 
 def whole(steps: Steps[T]) -> T:

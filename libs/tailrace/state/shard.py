@@ -118,23 +118,25 @@ class Shard(Generic[R]):
     def _take_in_steps(self, decided: Steps[Effects[R]]) -> Steps[Output]:
         """Others see what is appended and answered at the end, all of it at once."""
         effects = yield from decided
-        encoded = []
+        encoded: list[KeyValue | ShardBatch] = []
+        encoded_bytes = 0
         for number, record in enumerate(effects.records, 1):
             assert not self.dropped, "a dropped shard applies nothing"
             steps = self.machine.apply(record)
             if steps is not None:
                 yield from steps
             encoded.append(self._encoded(record))
+            encoded_bytes += _size_bytes(encoded[-1])
             if number % ROWS_A_STEP == 0:
                 yield
-        for entry in encoded:
-            self._append(entry)
+        self._queue.extend(encoded)
+        self._queue_bytes += encoded_bytes
         self._written += len(encoded)
         return self.take(Effects((), effects.replies, effects.timers))
 
     def _append(self, entry: KeyValue | ShardBatch) -> None:
         self._queue.append(entry)
-        self._queue_bytes += size_bytes(entry.records[0] if isinstance(entry, ShardBatch) else entry)
+        self._queue_bytes += _size_bytes(entry)
 
     def _encoded(self, record: Any) -> KeyValue | ShardBatch:
         if type(record) not in _OF_A_TRANSACTION:
@@ -205,6 +207,10 @@ class Shard(Generic[R]):
             batch_bytes += size
         self._queue_bytes -= batch_bytes
         return first._replace(records=tuple(taken))
+
+
+def _size_bytes(entry: KeyValue | ShardBatch) -> int:
+    return size_bytes(entry.records[0] if isinstance(entry, ShardBatch) else entry)
 
 
 def size_bytes(record: KeyValue) -> int:

@@ -4,23 +4,32 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from math import inf
 from typing import Any
 
 import pytest
 
-from support.coordinator import TOPIC_ID, Stage, image, settle
+from support.coordinator import TOPIC_ID, LoadedLog, Stage, image, settle
 from support.groups import subscription
 from support.many_rows import MOST
 from support.steps import longest_stretch
 from support.waiting import turns_until
+from tailrace.coordination.group_records import OffsetCommitted, encode
 from tailrace.errors import ErrorCode
+from tailrace.kafka.topics import GROUP_METADATA_TOPIC
 from tailrace.metadata.image import MetadataImage, PartitionImage, TopicImage
+from tailrace.records.record import Record, build
+from tailrace.state import ProducerIdAndEpoch, ShardBatch
 from tailrace.wire import messages as m
 from tailrace_coordinator.groups.config import GroupConfig
+from tailrace_coordinator.groups.machine import GroupMachine
+from tailrace_coordinator.shards.kinds import KINDS
+from tailrace_coordinator.shards.loader import CoordinatorLoader
+from tailrace_coordinator.shards.partition_log import Barrier
 
 FEW, MANY = 600, 1_200
+FEW_OFFSETS, MANY_OFFSETS = 2_500, 5_000  # more than a batch holds
 DELAY_MS = 3_000
 SESSION_MS, REBALANCE_MS = 1_000_000, 100_000
 _PROTOCOL = m.JoinGroupRequest.JoinGroupRequestProtocol
@@ -151,12 +160,12 @@ DECISIONS: dict[str, tuple[Does, ...]] = {
 }
 
 
-async def growth(measured: Callable[[int], Awaitable[int]]) -> float:
+async def growth(measured: Callable[[int], Awaitable[int]], few: int = FEW, many: int = MANY) -> float:
     """How many times as long the longest step is with twice as many."""
     await measured(10)  # what is remembered from the first on is no part of it
     least = inf
     for _ in range(3):
-        least = min(least, await measured(MANY) / await measured(FEW))
+        least = min(least, await measured(many) / await measured(few))
         if least < MOST:
             break
     return least
@@ -175,3 +184,106 @@ async def test_no_step_is_longer_because_there_are_more_members(decision: str) -
         return longest
 
     assert await growth(measured) < MOST
+
+
+def committed(count: int, group_id: str = "g") -> list[OffsetCommitted]:
+    return [OffsetCommitted(group_id, "t", n, n, commit_timestamp_ms=1) for n in range(count)]
+
+
+async def with_offsets(count: int, producer: ProducerIdAndEpoch | None = None) -> Stage:
+    """A shard that was loaded, with so many offsets of one group; a producer's: in its open transaction."""
+    stage = Stage()
+    log = stage.log
+    log.entries += [(False, encode(offset)) for offset in committed(count)]
+    if producer is not None:
+        log.of_transactions.update(dict.fromkeys(range(count), (producer, False)))
+    await stage.become(wide())
+    await turns_until(lambda: list(stage.coordinator.groups.loaded_machines()))
+    return stage
+
+
+async def all_expire(stage: Stage) -> None:
+    await stage.coordinator.groups.ask_partition(0, lambda groups, now_ms, token: replying(groups, now_ms, token))
+
+
+def replying(groups: Any, now_ms: int, token: int) -> Any:
+    """What the timer decides, with a reply."""
+    effects = yield from groups.expire_offsets(now_ms)
+    return replace(effects, replies=((token, None),))
+
+
+async def transaction_ends(stage: Stage) -> None:
+    marker = m.WriteTxnMarkersRequest.WritableTxnMarker
+    topic = marker.WritableTxnMarkerTopic(name=GROUP_METADATA_TOPIC, partition_indexes=[0])
+    row = marker(producer_id=7, producer_epoch=0, transaction_result=True, coordinator_epoch=0, topics=[topic])
+    answer = await stage.ask(m.WriteTxnMarkersRequest(markers=[row]), 1)
+    assert answer.markers[0].topics[0].partitions[0].error_code == 0
+
+
+async def topic_is_deleted(stage: Stage) -> None:
+    before = stage.image
+    topics = {name: topic for name, topic in before.topics.items() if name != "t"}
+    names = {topic_id: name for topic_id, name in before.topic_names.items() if name != "t"}
+    await stage.become(replace(before, topics=topics, topic_names=names))
+    (machine,) = stage.coordinator.groups.loaded_machines()
+    await turns_until(lambda: not len(machine.offsets))
+
+
+@pytest.mark.parametrize(
+    ("work", "producer", "left"),
+    [(all_expire, None, 0), (transaction_ends, ProducerIdAndEpoch(7, 0), 1), (topic_is_deleted, None, 0)],
+    ids=["they expire", "their transaction ends", "their topic is deleted"],
+)
+async def test_no_step_is_longer_because_there_are_more_offsets(
+    monkeypatch: pytest.MonkeyPatch,
+    work: Callable[[Stage], Awaitable[None]],
+    producer: ProducerIdAndEpoch | None,
+    left: int,
+) -> None:
+    append = LoadedLog.append
+
+    async def committed_later(self: LoadedLog, *batch: Any) -> int:
+        await asyncio.sleep(0)
+        return await append(self, *batch)
+
+    monkeypatch.setattr(LoadedLog, "append", committed_later)
+
+    async def measured(offsets: int) -> int:
+        stage = await with_offsets(offsets, producer)
+        longest = await longest_stretch(work(stage))
+        (machine,) = stage.coordinator.groups.loaded_machines()
+        assert len(machine.offsets) == left * offsets
+        await stage.coordinator.close()
+        return longest
+
+    assert await growth(measured, FEW_OFFSETS, MANY_OFFSETS) < MOST
+
+
+async def test_no_step_of_a_load_is_longer_because_there_are_more_offsets() -> None:
+    async def measured(offsets: int) -> int:
+        machine = GroupMachine(GroupConfig())
+        kind = KINDS[GROUP_METADATA_TOPIC]
+        records = [Record(timestamp=0, key=key, value=value) for key, value in map(encode, committed(offsets))]
+        log = OneBatch(bytes(build(records)), offsets)
+        longest = await longest_stretch(CoordinatorLoader(log, kind, machine, lambda _, bad: None).load())
+        assert len(machine.offsets) == offsets
+        return longest
+
+    assert await growth(measured, FEW_OFFSETS, MANY_OFFSETS) < MOST
+
+
+@dataclass
+class OneBatch:
+    """A log of one batch, with the barrier in it."""
+
+    batch: bytes
+    records: int
+
+    async def fence(self) -> Barrier:
+        return Barrier(self.records - 1, 0, 0)
+
+    async def read(self, offset: int) -> bytes:
+        return self.batch
+
+    async def append(self, batch: ShardBatch, base_offset: int, now_ms: int) -> int:
+        raise AssertionError("nothing is written while it loads")
