@@ -11,12 +11,13 @@ from tailrace.coordination.group_records import decode, encode
 from tailrace.errors import ApiError
 from tailrace.metadata.image import MetadataImage
 from tailrace.state import KeyValue, Output, Shard, ShardBatch
+from tailrace.steps import whole
 from tailrace.wire.messages import HeartbeatRequest, JoinGroupRequest, SyncGroupRequest
 from tailrace_coordinator.groups.classic.group import ClassicGroup, classic_group
 from tailrace_coordinator.groups.classic.join import Join
 from tailrace_coordinator.groups.classic.leave import Leaver
 from tailrace_coordinator.groups.config import GroupConfig
-from tailrace_coordinator.groups.machine import GroupEffects, GroupMachine
+from tailrace_coordinator.groups.machine import GroupEffects, GroupMachine, GroupSteps
 from tailrace_coordinator.groups.offsets import CommitHeader, OffsetToCommit
 
 START_MS = 1_700_000_000_000
@@ -47,8 +48,9 @@ class Driver:
         for key, value in self.log:
             record = decode(key, value)
             assert record is not None
-            self.machine.apply(record)
-        self._take(self.shard.take(self.machine.on_loaded(self.now_ms, MetadataImage())))
+            if (steps := self.machine.apply(record)) is not None:
+                whole(steps)
+        self._act(self.machine.on_loaded(self.now_ms, MetadataImage()))
 
     def reloaded(self) -> Driver:
         """The same log in a new coordinator, at the same time."""
@@ -163,7 +165,7 @@ class Driver:
         )
 
     def expire(self) -> None:
-        self._take(self.shard.take(self.machine.expire_offsets(self.now_ms)))
+        self._act(self.machine.expire_offsets(self.now_ms))
 
     # -- time and the log -------------------------------------------------------------------------------------------
 
@@ -176,7 +178,7 @@ class Driver:
                 continue
             del self.deadlines[key]
             self.now_ms = max(self.now_ms, at_ms)
-            self._take(self.shard.take(self.machine.on_timer(key, self.now_ms)))
+            self._act(self.machine.on_timer(key, self.now_ms))
         self.now_ms = end_ms
 
     def release(self) -> None:
@@ -191,15 +193,20 @@ class Driver:
         self.token += 1
         return self.token
 
-    def _ask(self, decide: Callable[[int], GroupEffects]) -> Any:
+    def _ask(self, decide: Callable[[int], GroupEffects | GroupSteps]) -> Any:
         """The answer of a request that is not parked; an ApiError's code for a refusal; None while the log is held."""
         token = self._run(self._next(), lambda: decide(self.token))
         answer = self.answers.get(token)
         return answer.code if isinstance(answer, ApiError) else answer
 
-    def _run(self, token: int, decide: Callable[[], GroupEffects]) -> int:
-        self._take(self.shard.run(decide))
+    def _run(self, token: int, decide: Callable[[], GroupEffects | GroupSteps]) -> int:
+        self.shard.admit()
+        self._act(decide())
         return token
+
+    def _act(self, decided: GroupEffects | GroupSteps) -> None:
+        output = self.shard.take(decided)
+        self._take(output if isinstance(output, Output) else whole(output))
 
     def _take(self, output: Output) -> None:
         for timer in output.timers:

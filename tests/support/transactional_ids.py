@@ -9,6 +9,7 @@ from tailrace.coordination.transaction_records import TransactionState, decode, 
 from tailrace.errors import ApiError
 from tailrace.metadata.image import MetadataImage
 from tailrace.state import SHELL, Output, ProducerIdAndEpoch, Shard
+from tailrace.steps import whole
 from tailrace_coordinator.transactions.config import TransactionConfig
 from tailrace_coordinator.transactions.decision import SendMarkers
 from tailrace_coordinator.transactions.end import End
@@ -17,6 +18,7 @@ from tailrace_coordinator.transactions.machine import (
     ListTransactionsFilter,
     TransactionEffects,
     TransactionMachine,
+    TransactionSteps,
 )
 
 START_MS = 1_700_000_000_000
@@ -38,7 +40,7 @@ class Ids:
         for key, value in self.log:
             self.machine.apply(decode(key, value))
         image = MetadataImage(features={"transaction.version": 2})
-        self._take(self.shard.take(self.machine.on_loaded(self.now_ms, image)))
+        self._act(self.machine.on_loaded(self.now_ms, image))
 
     def reloaded(self) -> Ids:
         """The same log at its next owner."""
@@ -87,13 +89,17 @@ class Ids:
         return [one.transactional_id for one in found]
 
     def timer(self, key: tuple[str, ...]) -> None:
-        self._take(self.shard.take(self.machine.on_timer(key, self.now_ms)))
+        self._act(self.machine.on_timer(key, self.now_ms))
 
-    def _ask(self, decide: Callable[[int], TransactionEffects]) -> Any:
+    def _ask(self, decide: Callable[[int], TransactionEffects | TransactionSteps]) -> Any:
         replies: dict[int, Any] = {}
-        self._take(self.shard.run(lambda: decide(1)), replies)
+        self._act(decide(1), replies)
         reply = replies[1]
         return reply.code if isinstance(reply, ApiError) else reply
+
+    def _act(self, decided: TransactionEffects | TransactionSteps, replies: dict[int, Any] | None = None) -> None:
+        output = self.shard.take(decided)
+        self._take(output if isinstance(output, Output) else whole(output), replies)
 
     def _take(self, output: Output, replies: dict[int, Any] | None = None) -> None:
         for token, reply in output.replies:

@@ -46,6 +46,7 @@ PURE_FILES = (
     "libs/tailrace/net/tls/ciphers.py",
     "libs/tailrace/net/tls/pem.py",
     "libs/tailrace/net/tls/record_heads.py",
+    "libs/tailrace/steps.py",
     "services/broker/tailrace_broker/directories/placement.py",
     "services/broker/tailrace_broker/fetch/sessions.py",
     "services/broker/tailrace_broker/produce/refused_batches.py",

@@ -84,12 +84,16 @@ class FieldReader:
 
     def array(self, read: Callable[[], T]) -> list[T]:
         """Its entries, each by read; none of a null one."""
+        return [read() for _ in range(self.count())]
+
+    def count(self) -> int:
+        """How many entries an array has, which follow; 0 of a null one."""
         count = self.varint() - 1 if self.flexible else self.int32()
         if count == -1:
-            return []
+            return 0
         if not 0 <= count <= len(self.raw):
             raise BadRecord(f"array of {count}")
-        return [read() for _ in range(count)]
+        return count
 
     def tags(self) -> dict[int, bytes]:
         found = {}

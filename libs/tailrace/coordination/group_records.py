@@ -11,11 +11,12 @@ written for all of them.
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 from uuid import UUID
 
 from tailrace.coordination.fields import BadRecord, FieldReader
+from tailrace.steps import ROWS_A_STEP, Steps, whole
 from tailrace.wire.varint import unsigned
 
 OFFSET_COMMIT_LEGACY_KEY = 0
@@ -73,7 +74,7 @@ class MemberMetadata:
 
 @dataclass(frozen=True, slots=True)
 class GroupMetadata:
-    """One generation of a classic group; no members: the group is empty."""
+    """One generation of a classic group; no members: the group is empty. value: as `encoded` found it."""
 
     group_id: str
     protocol_type: str
@@ -82,6 +83,7 @@ class GroupMetadata:
     leader: str | None
     current_state_timestamp_ms: int
     members: tuple[MemberMetadata, ...] = ()
+    value: bytes | None = field(default=None, repr=False, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,15 +118,26 @@ def encode(record: GroupRecord) -> tuple[bytes, bytes | None]:
         case OffsetRemoved():
             return _offset_key(record), None
         case GroupMetadata():
-            return _group_key(record.group_id), _group_value(record)
+            return _group_key(record.group_id), record.value or whole(_group_value(record))
         case ConsumerGroupRecord():
             return record.key, record.value
         case GroupRemoved():
             return _group_key(record.group_id), None
 
 
+def encoded(record: GroupMetadata) -> Steps[GroupMetadata]:
+    """Returns the record with its value, made in steps: one of thousands of members takes long."""
+    value = yield from _group_value(record)
+    return replace(record, value=value)
+
+
 def decode(key: bytes, value: bytes | None) -> GroupRecord | None:
     """Returns the record, None for a key type we do not keep (KIP-915: those are passed over). Raises BadRecord."""
+    return whole(decode_in_steps(key, value))
+
+
+def decode_in_steps(key: bytes, value: bytes | None) -> Steps[GroupRecord | None]:
+    """As decode: a group of thousands of members takes long."""
     reader = FieldReader(key)
     kind = reader.int16()
     if kind in (OFFSET_COMMIT_LEGACY_KEY, OFFSET_COMMIT_KEY):
@@ -136,7 +149,7 @@ def decode(key: bytes, value: bytes | None) -> GroupRecord | None:
         group_id = reader.string()
         if value is None:
             return GroupRemoved(group_id)
-        return _read_group(FieldReader(value), group_id)
+        return (yield from _read_group(FieldReader(value), group_id))
     if kind in CONSUMER_GROUP_KEYS:
         return ConsumerGroupRecord(reader.string(), key, value)
     return None
@@ -182,7 +195,7 @@ def _group_key(group_id: str) -> bytes:
     return _INT16.pack(GROUP_METADATA_KEY) + _string(group_id)
 
 
-def _group_value(record: GroupMetadata) -> bytes:
+def _group_value(record: GroupMetadata) -> Steps[bytes]:
     parts = [
         _INT16.pack(3),
         _string(record.protocol_type),
@@ -192,7 +205,7 @@ def _group_value(record: GroupMetadata) -> bytes:
         _INT64.pack(record.current_state_timestamp_ms),
         _INT32.pack(len(record.members)),
     ]
-    for member in record.members:
+    for number, member in enumerate(record.members, 1):
         parts += (
             _string(member.member_id),
             _string(member.group_instance_id),
@@ -205,6 +218,8 @@ def _group_value(record: GroupMetadata) -> bytes:
             _INT32.pack(len(member.assignment)),
             member.assignment,
         )
+        if number % ROWS_A_STEP == 0:
+            yield
     return b"".join(parts)
 
 
@@ -231,16 +246,20 @@ def _read_offset(reader: FieldReader, group_id: str, topic: str, partition: int)
     )
 
 
-def _read_group(reader: FieldReader, group_id: str) -> GroupMetadata:
+def _read_group(reader: FieldReader, group_id: str) -> Steps[GroupMetadata]:
     version = reader.version(4, flexible_from=_FLEXIBLE_FROM)
     protocol_type = reader.string()
     generation_id = reader.int32()
     protocol = reader.nullable_string()
     leader = reader.nullable_string()
     timestamp_ms = reader.int64() if version >= 2 else -1
-    members = tuple(reader.array(lambda: _read_member(reader, version)))
+    members = []
+    for number in range(1, reader.count() + 1):
+        members.append(_read_member(reader, version))
+        if number % ROWS_A_STEP == 0:
+            yield
     reader.end_of_struct()
-    return GroupMetadata(group_id, protocol_type, generation_id, protocol, leader, timestamp_ms, members)
+    return GroupMetadata(group_id, protocol_type, generation_id, protocol, leader, timestamp_ms, tuple(members))
 
 
 def _read_member(reader: FieldReader, version: int) -> MemberMetadata:

@@ -1,5 +1,8 @@
 """Shard: one state machine on one partition. decide -> apply -> append -> reply on commit.
 
+A decision about very many things comes in steps, as a generator. Nothing else may be decided until it
+has ended; what an append under way brings may.
+
 At most one append is in flight; what arrives meanwhile is gathered in the next. Nothing here performs I/O: the shell
 appends what `Output.append` holds, and says `committed` when the partition's leader has acknowledged it. On any doubt
 (an unknown outcome, a lost leader, a fence) the shell drops the shard and builds another one from the log.
@@ -10,11 +13,12 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Generic, NamedTuple, Protocol, TypeVar
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar, overload
 
 from tailrace.records.markers import marker_record
 from tailrace.state.effects import Effects, Timer, Token
 from tailrace.state.transactions import EndOfTransaction, InTransaction, ProducerIdAndEpoch
+from tailrace.steps import ROWS_A_STEP, Steps, whole
 
 R = TypeVar("R")
 R_contra = TypeVar("R_contra", contravariant=True)
@@ -22,6 +26,7 @@ R_contra = TypeVar("R_contra", contravariant=True)
 KeyValue = tuple[bytes, bytes | None]  # as in the log; value None is a tombstone
 
 RECORD_OVERHEAD_BYTES = 32  # varints of a record in batch v2, with room
+MOST_RECORDS = 1_000  # in a batch, which is built in one step of some milliseconds
 _OF_A_TRANSACTION = frozenset({InTransaction, EndOfTransaction})
 
 
@@ -36,10 +41,11 @@ class ShardBatch(NamedTuple):
 class Machine(Protocol[R_contra]):
     """What a shard runs: only `apply` changes replicated state, live and in replay alike.
 
-    One whose topic has transactions is given InTransaction and EndOfTransaction, too.
+    One whose topic has transactions is given InTransaction and EndOfTransaction, too. A record of very many things is
+    applied by the steps that `apply` returns, and nobody is asked anything in between.
     """
 
-    def apply(self, record: R_contra) -> None: ...
+    def apply(self, record: R_contra) -> Steps[None] | None: ...
 
 
 class Overloaded(Exception):
@@ -85,30 +91,60 @@ class Shard(Generic[R]):
         """True when everything decided so far is committed."""
         return self._committed == self._written
 
-    def run(self, decide: Callable[[], Effects[R]]) -> Output:
-        """Takes one decision and applies it. Raises Overloaded before deciding when too much waits."""
-        assert not self.dropped, "a dropped shard decides nothing"
+    def admit(self) -> None:
+        """Raises Overloaded, before an asker's decision, when too much waits."""
         if self._queue_bytes > self.max_waiting_bytes or len(self._parked) > self.max_waiting_replies:
             raise Overloaded
-        return self.take(decide())
 
-    def take(self, effects: Effects[R]) -> Output:
-        """Applies effects that cannot wait (timers); `run` is for askers."""
+    @overload
+    def take(self, decided: Effects[R]) -> Output: ...
+    @overload
+    def take(self, decided: Steps[Effects[R]]) -> Steps[Output]: ...
+    def take(self, decided: Effects[R] | Steps[Effects[R]]) -> Output | Steps[Output]:
+        """Applies what was decided; what is decided in steps is applied in steps."""
+        if not isinstance(decided, Effects):
+            return self._take_in_steps(decided)
         assert not self.dropped, "a dropped shard applies nothing"
-        for record in effects.records:
-            self.machine.apply(record)
-            if type(record) in _OF_A_TRANSACTION:
-                batch = self._in_transaction(record)
-                self._queue.append(batch)
-                self._queue_bytes += size_bytes(batch.records[0])
-                continue
-            key, value = self.encode(record)
-            self._queue.append((key, value))
-            self._queue_bytes += size_bytes((key, value))
-        self._written += len(effects.records)
+        for record in decided.records:
+            steps = self.machine.apply(record)
+            if steps is not None:
+                whole(steps)
+            self._append(self._encoded(record))
+        self._written += len(decided.records)
         # A reply that wrote nothing still waits behind what its decision saw.
-        self._parked.extend((self._written, reply) for reply in effects.replies)
-        return Output(self._next_append(), self._released(), effects.timers)
+        self._parked.extend((self._written, reply) for reply in decided.replies)
+        return Output(self._next_append(), self._released(), decided.timers)
+
+    def _take_in_steps(self, decided: Steps[Effects[R]]) -> Steps[Output]:
+        """Others see what is appended and answered at the end, all of it at once."""
+        effects = yield from decided
+        encoded: list[KeyValue | ShardBatch] = []
+        encoded_bytes = 0
+        for number, record in enumerate(effects.records, 1):
+            assert not self.dropped, "a dropped shard applies nothing"
+            steps = self.machine.apply(record)
+            if steps is not None:
+                yield from steps
+            encoded.append(self._encoded(record))
+            encoded_bytes += _size_bytes(encoded[-1])
+            if number % ROWS_A_STEP == 0:
+                yield
+        self._queue.extend(encoded)
+        self._queue_bytes += encoded_bytes
+        self._written += len(encoded)
+        return self.take(Effects((), effects.replies, effects.timers))
+
+    def _append(self, entry: KeyValue | ShardBatch) -> None:
+        self._queue.append(entry)
+        self._queue_bytes += _size_bytes(entry)
+
+    def _encoded(self, record: Any) -> KeyValue | ShardBatch:
+        if type(record) not in _OF_A_TRANSACTION:
+            return self.encode(record)
+        if isinstance(record, EndOfTransaction):
+            marker = marker_record(record.committed, record.coordinator_epoch)
+            return ShardBatch((marker,), record.producer, is_control=True)
+        return ShardBatch((self.encode(record.record),), record.producer)
 
     def committed(self) -> Output:
         """The append in flight is on every in-sync replica: releases its replies and starts the next."""
@@ -131,13 +167,6 @@ class Shard(Generic[R]):
             released.append(self._parked.popleft()[1])
         return tuple(released)
 
-    def _in_transaction(self, record: Any) -> ShardBatch:
-        if isinstance(record, EndOfTransaction):
-            return ShardBatch(
-                (marker_record(record.committed, record.coordinator_epoch),), record.producer, is_control=True
-            )
-        return ShardBatch((self.encode(record.record),), record.producer)
-
     def _next_append(self) -> ShardBatch | None:
         """Takes what may go into one batch: records of one transaction, or of none; a marker goes alone."""
         if self._in_flight or not self._queue:
@@ -155,7 +184,7 @@ class Shard(Generic[R]):
             if isinstance(record, ShardBatch):
                 break
             size = size_bytes(record)
-            if taken and batch_bytes + size > self.max_batch_bytes:
+            if taken and (batch_bytes + size > self.max_batch_bytes or len(taken) == MOST_RECORDS):
                 break
             taken.append(record)
             self._queue.popleft()
@@ -171,13 +200,17 @@ class Shard(Generic[R]):
             if not isinstance(one, ShardBatch) or one[1:] != first[1:] or (taken and one.is_control):
                 break
             size = size_bytes(one.records[0])
-            if taken and batch_bytes + size > self.max_batch_bytes:
+            if taken and (batch_bytes + size > self.max_batch_bytes or len(taken) == MOST_RECORDS):
                 break
             taken += one.records
             self._queue.popleft()
             batch_bytes += size
         self._queue_bytes -= batch_bytes
         return first._replace(records=tuple(taken))
+
+
+def _size_bytes(entry: KeyValue | ShardBatch) -> int:
+    return size_bytes(entry.records[0] if isinstance(entry, ShardBatch) else entry)
 
 
 def size_bytes(record: KeyValue) -> int:

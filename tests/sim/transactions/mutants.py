@@ -12,6 +12,7 @@ from tailrace.errors import ApiError, ErrorCode
 from tailrace.log.producers import state as producer_state
 from tailrace.log.producers.verification import Verifications
 from tailrace.state import Effects, InTransaction, Shard
+from tailrace.steps import whole
 from tailrace_coordinator.groups.ended_transactions import EndedTransactions
 from tailrace_coordinator.groups.machine import GroupMachine
 from tailrace_coordinator.groups.pending_offsets import PendingOffsets
@@ -28,7 +29,7 @@ _PREPARED: Callable[..., TransactionState] = state.prepared
 _WITH_NEXT_EPOCH: Callable[..., TransactionState] = state.with_next_epoch
 _WITH_PARTITIONS: Callable[..., TransactionState] = state.with_partitions
 _INIT: Callable[..., Any] = vars(TransactionMachine)["_init"]
-_APPLY: Callable[..., None] = GroupMachine.apply
+_APPLY: Callable[..., Any] = GroupMachine.apply
 _REPEATED: Callable[..., Any] = producer_state.repeated_batch
 _BY_EPOCH = {Status.PREPARE_COMMIT: Status.ONGOING, Status.PREPARE_ABORT: Status.ONGOING}
 
@@ -62,14 +63,14 @@ def _keeps_aborted(self: PendingOffsets, producer_id: int, *, committed: bool) -
     return _PENDING_END(self, producer_id, committed=True)
 
 
-def _replays_no_pending_offsets(self: GroupMachine, record: Any) -> None:
+def _replays_no_pending_offsets(self: GroupMachine, record: Any) -> Any:
     """An open transaction's offsets count at once."""
-    _APPLY(self, record.record if isinstance(record, InTransaction) else record)
+    return _APPLY(self, record.record if isinstance(record, InTransaction) else record)
 
 
 def _on_loaded(self: TransactionMachine, now_ms: int, image: Any) -> Any:
     """What the coordinator before had begun to end stays as it is."""
-    effects = _ON_LOADED(self, now_ms, image)
+    effects = whole(_ON_LOADED(self, now_ms, image))
     return replace(effects, replies=())
 
 

@@ -3,6 +3,8 @@
 import pytest
 
 from tailrace.state import Effects, Overloaded, Shard, ShardBatch, Timer
+from tailrace.state.shard import MOST_RECORDS
+from tailrace.steps import Steps
 
 
 class Sum:
@@ -25,7 +27,7 @@ def appended(batch: ShardBatch | None) -> list[int]:
 
 def test_a_decision_is_applied_before_it_is_appended_and_answered_after() -> None:
     one = shard()
-    output = one.run(lambda: Effects(records=(5,), replies=((1, "five"),)))
+    output = one.take(Effects(records=(5,), replies=((1, "five"),)))
     assert one.machine.total == 5
     assert appended(output.append) == [5]
     assert output.replies == ()
@@ -35,9 +37,9 @@ def test_a_decision_is_applied_before_it_is_appended_and_answered_after() -> Non
 
 def test_what_arrives_during_an_append_is_gathered_in_the_next() -> None:
     one = shard()
-    one.run(lambda: Effects(records=(1,), replies=((1, "a"),)))
-    assert one.run(lambda: Effects(records=(2,), replies=((2, "b"),))).append is None
-    assert one.run(lambda: Effects(records=(3,), replies=((3, "c"),))).append is None
+    one.take(Effects(records=(1,), replies=((1, "a"),)))
+    assert one.take(Effects(records=(2,), replies=((2, "b"),))).append is None
+    assert one.take(Effects(records=(3,), replies=((3, "c"),))).append is None
     first = one.committed()
     assert first.replies == ((1, "a"),)
     assert appended(first.append) == [2, 3]
@@ -46,24 +48,24 @@ def test_what_arrives_during_an_append_is_gathered_in_the_next() -> None:
 
 def test_a_read_waits_behind_the_write_it_saw() -> None:
     one = shard()
-    one.run(lambda: Effects(records=(1,)))
-    assert one.run(lambda: Effects(replies=((7, "read"),))).replies == ()
+    one.take(Effects(records=(1,)))
+    assert one.take(Effects(replies=((7, "read"),))).replies == ()
     assert one.committed().replies == ((7, "read"),)
 
 
 def test_a_read_of_committed_state_is_answered_at_once() -> None:
-    assert shard().run(lambda: Effects(replies=((7, "read"),))).replies == ((7, "read"),)
+    assert shard().take(Effects(replies=((7, "read"),))).replies == ((7, "read"),)
 
 
 def test_timers_do_not_wait_for_the_log() -> None:
     one = shard()
-    one.run(lambda: Effects(records=(1,)))
-    assert one.run(lambda: Effects(timers=(Timer("k", 5),))).timers == (Timer("k", 5),)
+    one.take(Effects(records=(1,)))
+    assert one.take(Effects(timers=(Timer("k", 5),))).timers == (Timer("k", 5),)
 
 
 def test_a_decision_of_more_than_one_batch_is_answered_with_its_last() -> None:
     one = shard(max_batch_bytes=70)
-    first = one.run(lambda: Effects(records=(1, 2, 3), replies=((1, "all"),)))
+    first = one.take(Effects(records=(1, 2, 3), replies=((1, "all"),)))
     assert appended(first.append) == [1, 2]
     second = one.committed()
     assert (appended(second.append), second.replies) == ([3], ())
@@ -71,32 +73,62 @@ def test_a_decision_of_more_than_one_batch_is_answered_with_its_last() -> None:
 
 
 def test_a_record_larger_than_a_batch_still_goes_out_alone() -> None:
-    assert appended(shard(max_batch_bytes=1).run(lambda: Effects(records=(1, 2))).append) == [1]
+    assert appended(shard(max_batch_bytes=1).take(Effects(records=(1, 2))).append) == [1]
 
 
 def test_a_dropped_shard_names_the_askers_it_leaves_without_a_reply() -> None:
     one = shard()
-    one.run(lambda: Effects(records=(1,), replies=((1, "a"),)))
-    one.run(lambda: Effects(replies=((2, "b"),)))
+    one.take(Effects(records=(1,), replies=((1, "a"),)))
+    one.take(Effects(replies=((2, "b"),)))
     assert one.drop() == (1, 2)
     with pytest.raises(AssertionError):
-        one.run(lambda: Effects())
+        one.take(Effects())
 
 
 def test_too_many_waiting_replies_are_refused_before_they_are_decided() -> None:
     one = shard(max_waiting_replies=1)
-    one.run(lambda: Effects(records=(1,), replies=((1, "a"),)))
-    one.run(lambda: Effects(replies=((2, "b"),)))
+    one.take(Effects(records=(1,), replies=((1, "a"),)))
+    one.take(Effects(replies=((2, "b"),)))
     with pytest.raises(Overloaded):
-        one.run(lambda: Effects(records=(100,), replies=((3, "c"),)))
+        one.admit()
     assert one.machine.total == 1
 
 
 def test_too_many_waiting_bytes_are_refused() -> None:
     one = shard(max_waiting_bytes=50)
-    one.run(lambda: Effects(records=(1,)))
-    one.run(lambda: Effects(records=(2, 3)))
+    one.take(Effects(records=(1,)))
+    one.take(Effects(records=(2, 3)))
     with pytest.raises(Overloaded):
-        one.run(lambda: Effects(records=(4,)))
+        one.admit()
     one.committed()
-    one.run(lambda: Effects(records=(5,)))
+    one.take(Effects(records=(5,)))
+
+
+def in_steps(effects: Effects[int]) -> Steps[Effects[int]]:
+    yield
+    return effects
+
+
+def test_what_is_decided_in_steps_is_appended_and_answered_all_at_once() -> None:
+    one = shard(max_batch_bytes=1_000_000)
+    one.take(Effects(records=(1,), replies=((1, "a"),)))
+    steps = one.take(in_steps(Effects(records=tuple(range(1_000)), replies=((2, "b"),), timers=(Timer("t", 5),))))
+    while True:
+        try:
+            next(steps)
+        except StopIteration as ended:
+            output = ended.value
+            break
+        if not one.idle:
+            committed = one.committed()  # of the decision before, meanwhile
+            assert (committed.append, committed.replies) == (None, ((1, "a"),))
+    assert one.machine.total == 1 + sum(range(1_000))
+    assert (len(appended(output.append)), output.replies, output.timers) == (1_000, (), (Timer("t", 5),))
+    assert one.committed().replies == ((2, "b"),)
+
+
+def test_a_batch_has_no_more_records_than_are_built_in_a_step() -> None:
+    one = shard(max_batch_bytes=1_000_000)
+    output = one.take(Effects(records=(1,) * (MOST_RECORDS + 1)))
+    assert len(appended(output.append)) == MOST_RECORDS
+    assert len(appended(one.committed().append)) == 1

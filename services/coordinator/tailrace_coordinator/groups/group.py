@@ -9,6 +9,7 @@ from enum import StrEnum
 from typing import ClassVar, NamedTuple
 
 from tailrace.coordination.group_records import GroupRecord, OffsetCommitted
+from tailrace.steps import Steps
 from tailrace_coordinator.groups.decision import GroupDecision, TimerKey
 
 
@@ -92,7 +93,7 @@ class Group(ABC):
         """Whether it has no members and none are about to join: it goes with its last offset."""
 
     @abstractmethod
-    def describe(self) -> GroupDescription:
+    def describe(self) -> Steps[GroupDescription]:
         """Returns the group as clients of DescribeGroups see it."""
 
     def listed(self) -> Listed:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from itertools import chain, islice
+from uuid import UUID
 
 from tailrace.coordination.group_records import (
     ConsumerGroupRecord,
@@ -18,6 +19,7 @@ from tailrace.metadata.delta import MetadataDelta
 from tailrace.metadata.image import MetadataImage
 from tailrace.records.batch import LAST_PRODUCER_EPOCH
 from tailrace.state import Effects, EndOfTransaction, InTransaction, ProducerIdAndEpoch, Token
+from tailrace.steps import ROWS_A_STEP, Steps
 from tailrace.wire.messages import HeartbeatRequest, SyncGroupRequest
 from tailrace_coordinator.groups import offsets
 from tailrace_coordinator.groups.classic import join, leave, rebalance, sync
@@ -27,10 +29,11 @@ from tailrace_coordinator.groups.config import GroupConfig
 from tailrace_coordinator.groups.consumer.group import ConsumerGroup
 from tailrace_coordinator.groups.decision import EXPIRY_KEY, GroupDecision, Written, heartbeat_key
 from tailrace_coordinator.groups.ended_transactions import EndedTransactions
-from tailrace_coordinator.groups.group import Group
+from tailrace_coordinator.groups.group import Group, GroupDescription
 from tailrace_coordinator.groups.offsets import CommitHeader, Offsets, OffsetToCommit
 
 GroupEffects = Effects[Written]
+GroupSteps = Steps[GroupEffects]  # of what may be about very many members or offsets
 MANY = 500  # offsets: a decision that looks at or changes so many takes some milliseconds
 
 
@@ -52,11 +55,11 @@ class GroupMachine:
     def __len__(self) -> int:
         return len(self.groups)
 
-    def apply(self, record: Written) -> None:
-        """Changes replicated state; live and in replay alike."""
+    def apply(self, record: Written) -> Steps[None] | None:
+        """Changes replicated state; live and in replay alike. Steps: what may take long."""
         match record:
             case GroupMetadata():
-                self._classic(record.group_id).apply(record)
+                return self._classic(record.group_id).apply(record)
             case ConsumerGroupRecord():
                 self._apply_consumer(record)
             case GroupRemoved():
@@ -70,8 +73,9 @@ class GroupMachine:
                 self._simple_group(offset.group_id)
                 self.offsets.pending.hold(producer, offset)
             case EndOfTransaction():
-                self.offsets.end(record)
                 self.ended.note(record)
+                return self.offsets.end(record)
+        return None
 
     def _simple_group(self, group_id: str) -> None:
         """Makes the group with its first offset: Kafka's "simple consumer group"."""
@@ -100,7 +104,7 @@ class GroupMachine:
             group = self.groups[group_id] = ClassicGroup(group_id, replaced_keys=replaced)
         return group
 
-    def _note_pending(self, decision: GroupDecision, request: join.Join, *, is_new_group: bool) -> None:
+    def _note_pending(self, decision: GroupDecision, request: join.Join, *, is_new_group: bool) -> Steps[None]:
         """Counts the id that was given, or that was used; the oldest are forgotten where there are too many."""
         group_id, member_id = request.request.group_id, request.request.member_id
         if member_id:
@@ -116,34 +120,39 @@ class GroupMachine:
                 continue
             if old_member_id in group.pending_members:
                 decision.cancel(heartbeat_key(old_group_id, old_member_id))
-                rebalance.on_heartbeat_deadline(decision, group, old_member_id)
+                yield from rebalance.on_heartbeat_deadline(decision, group, old_member_id)
             if group.is_unwritten and not self.offsets.of_group(old_group_id):
                 del self.groups[old_group_id]
 
-    def join(self, now_ms: int, request: join.Join) -> GroupEffects:
+    def join(self, now_ms: int, request: join.Join) -> GroupSteps:
         """Replies a JoinGroupResponse when the join phase ends."""
         decision = GroupDecision(self.config, now_ms)
-        created = join.join(decision, self.groups, request)
+        created = yield from join.join(decision, self.groups, request)
         if created is not None:
             self.groups[created.group_id] = created
-        self._note_pending(decision, request, is_new_group=created is not None)
+        yield from self._note_pending(decision, request, is_new_group=created is not None)
         return decision.effects()
 
     def sync(
         self, now_ms: int, token: Token, request: SyncGroupRequest, assignments: Mapping[str, bytes]
-    ) -> GroupEffects:
+    ) -> GroupSteps:
         """Replies a SyncGroupResponse when the leader's assignments, by member, are committed."""
         decision = GroupDecision(self.config, now_ms)
-        sync.sync(decision, self.groups, token, request, assignments)
+        yield from sync.sync(decision, self.groups, token, request, assignments)
         return decision.effects()
 
     def heartbeat(self, now_ms: int, token: Token, request: HeartbeatRequest) -> GroupEffects:
         """Replies an ErrorCode."""
         return self._answer(now_ms, token, lambda decision: sync.heartbeat(decision, self.groups, request))
 
-    def leave(self, now_ms: int, token: Token, group_id: str, leavers: Sequence[leave.Leaver]) -> GroupEffects:
+    def leave(self, now_ms: int, token: Token, group_id: str, leavers: Sequence[leave.Leaver]) -> GroupSteps:
         """Replies one ErrorCode per leaver."""
-        return self._answer(now_ms, token, lambda decision: leave.leave(decision, self.groups, group_id, leavers))
+        decision = GroupDecision(self.config, now_ms)
+        try:
+            decision.reply(token, (yield from leave.leave(decision, self.groups, group_id, leavers)))
+        except ApiError as refusal:
+            decision.reply(token, refusal)
+        return decision.effects()
 
     def commit(
         self, now_ms: int, token: Token, request: CommitHeader, positions: Sequence[OffsetToCommit]
@@ -191,9 +200,7 @@ class GroupMachine:
 
         return self._answer(now_ms, token, decide)
 
-    def end_transaction(
-        self, now_ms: int, token: Token, end: EndOfTransaction, transaction_version: int
-    ) -> GroupEffects:
+    def end_transaction(self, now_ms: int, token: Token, end: EndOfTransaction, transaction_version: int) -> GroupSteps:
         """Replies NONE once the marker is in the log. INVALID_PRODUCER_EPOCH, TRANSACTION_COORDINATOR_FENCED.
 
         From transaction version 2 on a marker has an epoch above its transaction's: with the same it is the late one of
@@ -209,6 +216,7 @@ class GroupMachine:
             decision.append(end)
             return ErrorCode.NONE
 
+        yield from ()  # what takes long is to apply it
         return self._answer(now_ms, token, decide)
 
     def fetch_offsets(
@@ -288,62 +296,82 @@ class GroupMachine:
         self._remove(decision, group)
         return count
 
-    def describe_groups(self, now_ms: int, token: Token, group_ids: Sequence[str]) -> GroupEffects:
-        """Replies {group id: Described, or None for a group that does not exist}."""
-        found = {group_id: self.groups.get(group_id) for group_id in group_ids}
-        described = {name: None if group is None else group.describe() for name, group in found.items()}
+    def describe_groups(self, now_ms: int, token: Token, group_ids: Sequence[str]) -> GroupSteps:
+        """Replies {group id: GroupDescription, or None for a group that does not exist}."""
+        described: dict[str, GroupDescription | None] = {}
+        looked = 0
+        for group_id in group_ids:
+            group = self.groups.get(group_id)
+            described[group_id] = None if group is None else (yield from group.describe())
+            looked += 1 if group is None else group.member_count
+            if looked >= ROWS_A_STEP:
+                looked = 0
+                yield
         return self._answer(now_ms, token, lambda _: described)
 
-    def list_groups(self, now_ms: int, token: Token, states: Collection[str], types: Collection[str]) -> GroupEffects:
+    def list_groups(self, now_ms: int, token: Token, states: Collection[str], types: Collection[str]) -> GroupSteps:
         """Replies (Listed, ...): of these states (KIP-518) and types (KIP-848), lower case; empty ones take all."""
-        listed = tuple(
-            group.listed()
-            for group in self.groups.values()
-            if (not states or group.state.lower() in states) and (not types or group.group_type in types)
-        )
-        return self._answer(now_ms, token, lambda _: listed)
+        listed = []
+        for number, group in enumerate(self.groups.values(), 1):
+            if (not states or group.state.lower() in states) and (not types or group.group_type in types):
+                listed.append(group.listed())
+            if number % MANY == 0:
+                yield
+        return self._answer(now_ms, token, lambda _: tuple(listed))
 
-    def expire_offsets(self, now_ms: int) -> GroupEffects:
+    def expire_offsets(self, now_ms: int) -> GroupSteps:
         """Removes expired offsets, and groups that have neither members nor offsets left."""
         decision = GroupDecision(self.config, now_ms)
-        self._expire_offsets(decision)
+        yield from self._expire_offsets(decision)
         return decision.effects()
 
-    def _expire_offsets(self, decision: GroupDecision) -> None:
-        for group in tuple(self.groups.values()):
-            no_offsets = offsets.expire(decision, group, self.offsets)
+    def _expire_offsets(self, decision: GroupDecision) -> Steps[None]:
+        looked = 0
+        for group in self.groups.values():
+            no_offsets = yield from offsets.expire(decision, group, self.offsets)
             if no_offsets and group.is_disused:
                 self._remove(decision, group)
+            looked += 1 + len(self.offsets.of_group(group.group_id))
+            if looked >= ROWS_A_STEP:
+                looked = 0
+                yield
 
-    def on_image(self, now_ms: int, delta: MetadataDelta) -> GroupEffects:
+    def on_image(self, now_ms: int, delta: MetadataDelta) -> GroupEffects | GroupSteps:
         """Removes the offsets of deleted topics; those of a new topic of the same name have another id and stay."""
-        deleted = delta.deleted_topics
-        if not deleted:
-            return Effects()
+        return self._remove_offsets_of(now_ms, delta.deleted_topics) if delta.deleted_topics else Effects()
+
+    def _remove_offsets_of(self, now_ms: int, deleted: Mapping[str, UUID]) -> GroupSteps:
         decision = GroupDecision(self.config, now_ms)
-        for offset in (*self.offsets, *self.offsets.pending):
+        for number, offset in enumerate(chain(self.offsets, self.offsets.pending), 1):
             if offset.topic in deleted and offset.topic_id in (None, deleted[offset.topic]):
                 decision.append(OffsetRemoved(offset.group_id, offset.topic, offset.partition))
+            if number % MANY == 0:
+                yield
         return decision.effects()
 
-    def on_timer(self, key: Hashable, now_ms: int) -> GroupEffects:
+    def on_timer(self, key: Hashable, now_ms: int) -> GroupSteps:
         """A deadline of `decision.py` has passed."""
         decision = GroupDecision(self.config, now_ms)
         match key:
             case ("expiry",):
-                self._expire_offsets(decision)
+                yield from self._expire_offsets(decision)
                 self._schedule_expiry(decision)
             case (str(), str(group_id), *_) if (group := classic_group(self.groups, group_id)) is not None:
-                rebalance.on_deadline(decision, group, key)
+                yield from rebalance.on_deadline(decision, group, key)
         return decision.effects()
 
-    def on_loaded(self, now_ms: int, image: MetadataImage) -> GroupEffects:
+    def on_loaded(self, now_ms: int, image: MetadataImage) -> GroupSteps:
         """Begins the deadlines of all groups."""
         decision = GroupDecision(self.config, now_ms)
         self._schedule_expiry(decision)
+        looked = 0
         for group in self.groups.values():
             if isinstance(group, ClassicGroup):
-                rebalance.on_loaded(decision, group)
+                yield from rebalance.on_loaded(decision, group)
+            looked += 1 + group.member_count
+            if looked >= ROWS_A_STEP:
+                looked = 0
+                yield
         return decision.effects()
 
     def _schedule_expiry(self, decision: GroupDecision) -> None:

@@ -10,6 +10,7 @@ from tailrace.coordination.group_records import OffsetCommitted, OffsetRemoved
 from tailrace.errors import ApiError, ErrorCode
 from tailrace.kafka.ids import TopicPartition
 from tailrace.state import EndOfTransaction, InTransaction, ProducerIdAndEpoch
+from tailrace.steps import ROWS_A_STEP, Steps
 from tailrace_coordinator.groups.decision import GroupDecision
 from tailrace_coordinator.groups.group import Committer, Group
 from tailrace_coordinator.groups.pending_offsets import PendingOffsets
@@ -52,10 +53,16 @@ class Offsets:
             if not offsets:
                 del self._by_group[record.group_id]
 
-    def end(self, end: EndOfTransaction) -> None:
+    def end(self, end: EndOfTransaction) -> Steps[None]:
         """What the transaction wrote counts from now on, or goes."""
-        for offset in self.pending.end(end.producer.producer_id, committed=end.committed):
+        counting = yield from self.pending.end(end.producer.producer_id, committed=end.committed)
+        number = 0
+        while counting:
+            number += 1
+            offset = counting.pop()
             self._by_group.setdefault(offset.group_id, {})[offset.topic, offset.partition] = offset
+            if number % ROWS_A_STEP == 0:
+                yield
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +143,7 @@ def delete(decision: GroupDecision, group: Group, offsets: Offsets, topic: str, 
     return ErrorCode.NONE
 
 
-def expire(decision: GroupDecision, group: Group, offsets: Offsets) -> bool:
+def expire(decision: GroupDecision, group: Group, offsets: Offsets) -> Steps[bool]:
     """Removes what offsets.retention.minutes has outlived (KIP-211). True: the group has no offsets any more.
 
     What an open transaction writes anew stays.
@@ -144,10 +151,12 @@ def expire(decision: GroupDecision, group: Group, offsets: Offsets) -> bool:
     held = offsets.of_group(group.group_id)
     pending = offsets.pending.of_group(group.group_id)
     expired = 0
-    for offset in held.values():
+    for number, offset in enumerate(held.values(), 1):
         if _is_expired(decision, group, offset) and (offset.topic, offset.partition) not in pending:
             decision.append(OffsetRemoved(offset.group_id, offset.topic, offset.partition))
             expired += 1
+        if number % ROWS_A_STEP == 0:
+            yield
     return expired == len(held) and not pending
 
 

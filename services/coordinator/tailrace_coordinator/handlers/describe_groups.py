@@ -32,8 +32,8 @@ async def handle(request: DescribeGroupsRequest, context: Context, coordinator: 
     budget = AnswerBudget()
     operations = set(ALL_OPERATIONS) if request.include_authorized_operations else None
     groups = []
-    async for group_id in in_pieces(request.groups):
-        row = _row(group_id, described[group_id], context.api_version, budget)
+    async for group_id in in_pieces(request.groups, weigh=lambda group_id: 1 + _member_count(described[group_id])):
+        row = await _row(group_id, described[group_id], context.api_version, budget)
         if operations is not None and row.error_code == ErrorCode.NONE:
             row.authorized_operations = operations
         groups.append(row)
@@ -41,19 +41,24 @@ async def handle(request: DescribeGroupsRequest, context: Context, coordinator: 
     return DescribeGroupsResponse(groups=groups)
 
 
-def _size_bytes(described: GroupDescription) -> int:
-    return sum(
+def _member_count(described: GroupDescription | ApiError | None) -> int:
+    return len(described.members) if isinstance(described, GroupDescription) else 0
+
+
+async def _size_bytes(described: GroupDescription) -> int:
+    sizes = [
         _MEMBER_BYTES
         + len(member.metadata)
         + len(member.assignment)
         + text_bytes(member.member_id)
         + text_bytes(member.client_id)
         + text_bytes(member.group_instance_id)
-        for member in described.members
-    )
+        async for member in in_pieces(described.members)
+    ]
+    return sum(sizes)
 
 
-def _row(group_id: str, described: GroupDescription | ApiError | None, version: int, budget: AnswerBudget) -> Any:
+async def _row(group_id: str, described: GroupDescription | ApiError | None, version: int, budget: AnswerBudget) -> Any:
     if isinstance(described, ApiError):
         return _GROUP(group_id=group_id, error_code=described.code)
     if described is None:
@@ -65,7 +70,7 @@ def _row(group_id: str, described: GroupDescription | ApiError | None, version: 
             error_code=ErrorCode.GROUP_ID_NOT_FOUND,
             error_message=f"Group {group_id} not found.",
         )
-    if not budget.take(_size_bytes(described)):
+    if not budget.take(await _size_bytes(described)):
         return _GROUP(group_id=group_id, error_code=ErrorCode.MESSAGE_TOO_LARGE, error_message=TOO_LARGE)
     return _GROUP(
         group_id=group_id,
@@ -81,6 +86,6 @@ def _row(group_id: str, described: GroupDescription | ApiError | None, version: 
                 member_metadata=member.metadata,
                 member_assignment=member.assignment,
             )
-            for member in described.members
+            async for member in in_pieces(described.members)
         ],
     )

@@ -1,6 +1,7 @@
 """Every timer of the role in one heap behind one timer of the clock.
 
 A deadline that moves later (each heartbeat moves one) costs no new heap entry: its entry looks again when it comes up.
+Of thousands that are due at once, as when all members of a group fall silent, some are told in each turn.
 """
 
 from __future__ import annotations
@@ -8,8 +9,12 @@ from __future__ import annotations
 import heapq
 import itertools
 from collections.abc import Callable, Hashable
+from typing import Final
 
 from tailrace.clock import Cancellable, Clock
+
+_LOOKED_AT: Final = 500
+_TOLD: Final = 20  # what is then decided takes far longer than to look
 
 
 class Deadlines:
@@ -69,8 +74,10 @@ class Deadlines:
     def _fire(self) -> None:
         self._timer = None
         now_ms = self._clock.monotonic_ms()
-        fired = []
-        while self._heap and self._heap[0][0] <= now_ms:
+        fired: list[tuple[Callable[[Hashable], None], Hashable]] = []
+        looked = 0
+        while self._heap and self._heap[0][0] <= now_ms and len(fired) < _TOLD and looked < _LOOKED_AT:
+            looked += 1
             queued_ms, _, due, key = heapq.heappop(self._heap)
             if self._queued.get((due, key)) != queued_ms:
                 continue

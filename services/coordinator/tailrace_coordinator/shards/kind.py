@@ -4,42 +4,48 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Generic, NamedTuple, Protocol, TypeVar
+from typing import Any, Generic, NamedTuple, Protocol, TypeAlias, TypeVar
 
 from tailrace.config import Config
 from tailrace.metadata.delta import MetadataDelta
 from tailrace.metadata.image import MetadataImage
 from tailrace.state import Effects, KeyValue
+from tailrace.steps import Steps
 
 R = TypeVar("R")
+
+
+Decided: TypeAlias = Effects[R] | Steps[Effects[R]]
 
 
 class CoordinatorShard(Protocol[R]):
     """The state machine of one partition. Decisions return Effects; records change it by `apply` alone.
 
-    A kind adds the decisions that its handlers ask for: (now_ms, token, ...) -> Effects.
+    A kind adds the decisions that its handlers ask for: (now_ms, token, ...) -> Effects. Where a decision may be about
+    very many things it returns its effects in steps; nothing else is decided until they have ended.
     """
 
     def __len__(self) -> int:
         """How many ids it holds."""
         ...
 
-    def apply(self, record: Any) -> None:
+    def apply(self, record: Any) -> Steps[None] | None:
         """Changes replicated state; live and in replay alike: an R, or what a transaction has of it.
 
-        That is an InTransaction of an R, or an EndOfTransaction (CoordinatorPlayback in Kafka).
+        That is an InTransaction of an R, or an EndOfTransaction (CoordinatorPlayback in Kafka). What takes long is done
+        by the steps that are returned.
         """
         ...
 
-    def on_loaded(self, now_ms: int, image: MetadataImage) -> Effects[R]:
+    def on_loaded(self, now_ms: int, image: MetadataImage) -> Decided[R]:
         """All that was committed is applied, and requests come next: deadlines begin here."""
         ...
 
-    def on_image(self, now_ms: int, delta: MetadataDelta) -> Effects[R]:
+    def on_image(self, now_ms: int, delta: MetadataDelta) -> Decided[R]:
         """The cluster is another one: topics, partitions, racks."""
         ...
 
-    def on_timer(self, key: Hashable, now_ms: int) -> Effects[R]:
+    def on_timer(self, key: Hashable, now_ms: int) -> Decided[R]:
         """A deadline that an earlier decision set has passed."""
         ...
 
@@ -74,7 +80,7 @@ class ShardKind(Generic[R]):
 
     holds: str  # what `len` of a machine counts, in the plural
     machine: Callable[[Config], CoordinatorShard[R]]  # a new one for each loading
-    decode: Callable[[bytes, bytes | None], R | None]  # None: a record that is passed over. Raises BadRecord.
+    decode: Callable[[bytes, bytes | None], R | Steps[R | None] | None]  # None: passed over. Raises BadRecord.
     encode: Callable[[R], KeyValue]
     request_id: Callable[[Any], str]
     gauges: Callable[[Sequence[Any]], Iterable[Gauge]] = no_gauges  # of all loaded machines, of which there may be none

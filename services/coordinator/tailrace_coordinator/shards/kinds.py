@@ -19,7 +19,7 @@ KINDS: dict[str, ShardKind[Any]] = {
     GROUP_METADATA_TOPIC: ShardKind(
         holds="groups",
         machine=lambda config: GroupMachine(group_config(config)),
-        decode=group_records.decode,
+        decode=group_records.decode_in_steps,
         encode=group_records.encode,
         request_id=attrgetter("group_id"),
         gauges=group_gauges,

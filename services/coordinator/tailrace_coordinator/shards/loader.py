@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from typing import Any, NamedTuple
 
 from tailrace.coordination.fields import BadRecord
 from tailrace.log.producers.transactions import read_marker
+from tailrace.net.pieces import in_turns
 from tailrace.records.batch import BatchHeader, read_header, split
 from tailrace.records.markers import COMMIT
 from tailrace.records.record import iterate
 from tailrace.state import EndOfTransaction, InTransaction, ProducerIdAndEpoch
+from tailrace.steps import ROWS_A_STEP, Steps
 from tailrace_coordinator.shards.kind import CoordinatorShard, ShardKind
 from tailrace_coordinator.shards.partition_log import Barrier, ShardLog
 
@@ -40,11 +42,12 @@ class CoordinatorLoader:
         barrier = await self._log.fence()
         offset = barrier.log_start_offset
         while offset <= barrier.offset:
-            offset = self._replay(await self._log.read(offset), offset)
+            offset = await in_turns(self._replay(await self._log.read(offset), offset))
         return LoadedShard(barrier, offset)
 
-    def _replay(self, records: bytes, offset: int) -> int:
+    def _replay(self, records: bytes, offset: int) -> Steps[int]:
         """Applies what lies at or after offset; returns the next offset."""
+        done = 0
         for batch in split(records):
             header = read_header(batch)
             if header.next_offset <= offset:
@@ -53,25 +56,31 @@ class CoordinatorLoader:
                 ProducerIdAndEpoch(header.producer_id, header.producer_epoch) if header.is_transactional else None
             )
             if header.is_control:
-                self._replay_marker(batch, header, producer)
+                yield from self._replay_marker(batch, header, producer)
             else:
                 for record in iterate(batch):
                     if record.offset >= offset and record.key is not None:
-                        self._apply(record.key, record.value, record.offset, producer)
+                        yield from self._apply(record.key, record.value, record.offset, producer)
+                    done += 1
+                    if done % ROWS_A_STEP == 0:
+                        yield
             offset = header.next_offset
         return offset
 
-    def _replay_marker(self, batch: Any, header: BatchHeader, producer: ProducerIdAndEpoch | None) -> None:
+    def _replay_marker(self, batch: Any, header: BatchHeader, producer: ProducerIdAndEpoch | None) -> Steps[None]:
         """A barrier is a control batch, too, and of nobody's transaction."""
         marker = read_marker(batch, header)
         if producer is not None and marker is not None:
-            self._machine.apply(EndOfTransaction(producer, marker.kind == COMMIT, marker.coordinator_epoch))
+            end = EndOfTransaction(producer, marker.kind == COMMIT, marker.coordinator_epoch)
+            yield from self._machine.apply(end) or ()
 
-    def _apply(self, key: bytes, value: bytes | None, offset: int, producer: ProducerIdAndEpoch | None) -> None:
+    def _apply(self, key: bytes, value: bytes | None, offset: int, producer: ProducerIdAndEpoch | None) -> Steps[None]:
         try:
             record = self._kind.decode(key, value)
+            if isinstance(record, Generator):
+                record = yield from record
         except BadRecord as bad:
             self._on_bad_record(offset, bad)
             return
         if record is not None:
-            self._machine.apply(record if producer is None else InTransaction(producer, record))
+            yield from self._machine.apply(record if producer is None else InTransaction(producer, record)) or ()

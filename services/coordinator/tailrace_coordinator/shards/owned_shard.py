@@ -23,15 +23,19 @@ from tailrace.metadata.delta import MetadataDelta
 from tailrace.metadata.image import MetadataImage
 from tailrace.net.backoff import Backoff
 from tailrace.net.client import Disconnected
-from tailrace.state import SHELL, Effects, Output, Overloaded, Shard, ShardBatch
+from tailrace.state import SHELL, Output, Overloaded, Shard, ShardBatch
+from tailrace.steps import Steps
 from tailrace.wire.codec import Malformed
 from tailrace_coordinator.shards.deadlines import Deadlines
-from tailrace_coordinator.shards.kind import CoordinatorShard, ShardKind, max_batch_bytes
+from tailrace_coordinator.shards.decision_queue import DecisionQueue
+from tailrace_coordinator.shards.kind import CoordinatorShard, Decided, ShardKind, max_batch_bytes
 from tailrace_coordinator.shards.loader import CoordinatorLoader
 from tailrace_coordinator.shards.partition_log import Barrier, OwnedPartition, ShardLog
 
-Decide = Callable[[Any, int, int], Effects[Any]]  # (machine, now_ms, token)
+Decide = Callable[[Any, int, int], Decided[Any]]  # (machine, now_ms, token)
+_Take = Callable[[], Output | Steps[Output]]
 TOLD_AT_ONCE: Final = 50  # answers in a turn of the event loop: some milliseconds
+_TIMERS_A_STEP: Final = 500
 
 _DOUBTS = (ApiError, Disconnected, TimeoutError, Malformed)
 
@@ -82,6 +86,8 @@ class OwnedShard:
         self._wake = asyncio.Event()
         self._away = False
         self._loaded = asyncio.Event()
+        self._queue = DecisionQueue()
+        self._due: set[Hashable] = set()  # deadlines that passed while a decision was under way
 
     @property
     def machine(self) -> CoordinatorShard[Any] | None:
@@ -123,13 +129,21 @@ class OwnedShard:
             raise ApiError(ErrorCode.COORDINATOR_NOT_AVAILABLE if away else ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
         token = next(self._tokens)
         machine = shard.machine
+        if self._queue.busy:
+            return await self._answer(shard, token, lambda: shard.take(decide(machine, self._clock.wall_ms(), token)))
         try:
-            output = shard.run(lambda: decide(machine, self._clock.wall_ms(), token))
+            shard.admit()
+            decided = decide(machine, self._clock.wall_ms(), token)
+            output = shard.take(decided)
+            if not isinstance(output, Output):
+                output = _begun(output)
         except Overloaded:
-            raise ApiError(ErrorCode.COORDINATOR_NOT_AVAILABLE, "too much waits for the log") from None
+            raise _too_much() from None
         except BaseException:
             self._doubt()  # a decision that broke off may have left soft state half changed
             raise
+        if not isinstance(output, Output):
+            return await self._answer(shard, token, lambda: output)
         if len(output.replies) == 1 and output.replies[0][0] == token:
             self._take(Output(output.append, (), output.timers))
             return _unwrap(output.replies[0][1])
@@ -141,22 +155,72 @@ class OwnedShard:
         finally:
             self._asking.pop(token, None)
 
+    async def _answer(self, shard: Shard[Any], token: int, take: _Take) -> Any:
+        """Has the decision wait for its turn if need be, and waits for the reply."""
+        future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        self._asking[token] = future
+        self._queue.add(self._asked(shard, token, take))
+        try:
+            return _unwrap(await future)
+        finally:
+            self._asking.pop(token, None)
+
+    def _asked(self, shard: Shard[Any], token: int, take: _Take) -> Steps[None]:
+        try:
+            shard.admit()
+            yield from self._steps_of(take)
+        except Exception as bug:  # noqa: BLE001 - it is the asker's
+            future = self._asking.pop(token, None)
+            if future is not None and not future.done():
+                future.set_exception(_too_much() if isinstance(bug, Overloaded) else bug)
+            if not isinstance(bug, Overloaded):
+                self._doubt()
+
     def on_image(self, delta: MetadataDelta) -> None:
         """Tells the machine of another image; one that is being loaded learns of the newest when it is."""
-        self._act(lambda machine, now_ms: machine.on_image(now_ms, delta))
+        shard = self._shard
+        if shard is not None:
+            self._act(lambda: shard.take(shard.machine.on_image(self._clock.wall_ms(), delta)))
 
-    def _act(self, decide: Callable[[Any, int], Effects[Any]]) -> None:
-        """Takes a decision nobody asked for; a bug in it costs this shard and must not reach the others."""
-        shard, machine = self._shard, self.machine
-        if shard is None or machine is None:
+    def _on_deadline(self, key: Hashable) -> None:
+        shard = self._shard
+        if shard is None:
             return
+        waits = self._queue.busy
+        if waits:
+            self._due.add(key)
+
+        def take() -> Output | Steps[Output]:
+            if waits and key not in self._due:
+                return Output()  # what was decided meanwhile moved the deadline, or ended it
+            self._due.discard(key)
+            decided: Decided[Any] = shard.machine.on_timer(key, self._clock.wall_ms())
+            return shard.take(decided)
+
+        self._act(take)
+
+    def _act(self, take: _Take) -> None:
+        """Takes a decision nobody asked for; a bug in it costs this shard and must not reach the others."""
+        self._queue.add(self._acted(take))
+
+    def _acted(self, take: _Take) -> Steps[None]:
         try:
-            output = shard.take(decide(machine, self._clock.wall_ms()))
+            yield from self._steps_of(take)
         except Exception as bug:  # noqa: BLE001 - there is no asker to be told
             self._doubt()
             self._listener.on_bug(self, bug)
-            return
-        self._take(output)
+
+    def _steps_of(self, take: _Take) -> Steps[None]:
+        output = take()
+        if not isinstance(output, Output):
+            output = yield from output
+        self._take(Output(output.append, output.replies))
+        for first in range(0, len(output.timers), _TIMERS_A_STEP):
+            timers = output.timers[first : first + _TIMERS_A_STEP]
+            self._due.difference_update(timer.key for timer in timers)
+            self._take(Output(timers=timers))
+            if first + _TIMERS_A_STEP < len(output.timers):
+                yield
 
     async def _load(self) -> None:
         started_ms = self._clock.monotonic_ms()
@@ -165,17 +229,29 @@ class OwnedShard:
         barrier, self._next_offset = await loader.load()
         shard = Shard(machine, self._kind.encode, max_batch_bytes=max_batch_bytes(self._config))
         self._shard = shard
+        begun: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._queue.add(self._begin(shard, begun))
+        await begun
         self._loaded.set()
         self._away = False
-        self._take(shard.take(machine.on_loaded(self._clock.wall_ms(), self._image())))
         self._listener.on_loaded(self, barrier, self._clock.monotonic_ms() - started_ms)
+
+    def _begin(self, shard: Shard[Any], begun: asyncio.Future[None]) -> Steps[None]:
+        try:
+            yield from self._steps_of(lambda: shard.take(shard.machine.on_loaded(self._clock.wall_ms(), self._image())))
+        except Exception as bug:  # noqa: BLE001 - it is the load's
+            begun.set_exception(bug)
+        else:
+            begun.set_result(None)
 
     async def _serve(self) -> None:
         shard = self._shard
+        if shard is None:
+            raise ApiError(ErrorCode.NOT_COORDINATOR, "a decision failed")
         while True:
             await self._wake.wait()
             self._wake.clear()
-            while self._shard is shard is not None and self._append is not None:
+            while self._shard is shard and self._append is not None:
                 batch, self._append = self._append, None
                 base_offset = await self._log.append(batch, self._next_offset, self._clock.wall_ms())
                 if base_offset != self._next_offset:
@@ -203,9 +279,6 @@ class OwnedShard:
             self._append = output.append
             self._wake.set()
 
-    def _on_deadline(self, key: Hashable) -> None:
-        self._act(lambda machine, now_ms: machine.on_timer(key, now_ms))
-
     def _doubt(self) -> None:
         """Ends this loading of the shard; `run` begins the next."""
         self._drop()
@@ -214,14 +287,16 @@ class OwnedShard:
     def _drop(self) -> None:
         """Forgets what the machine held; those who wait are sent to find the coordinator again."""
         self._deadlines.forget(self._on_deadline)
+        self._queue.close()
+        self._queue = DecisionQueue()
+        self._due.clear()
         self._loaded.clear()
         if self._shard is not None:
             self._shard.drop()
             self._shard = None
         self._append = None
-        for future in self._asking.values():
-            if not future.done():
-                future.set_result(ApiError(ErrorCode.NOT_COORDINATOR))
+        _tell(deque((future, ApiError(ErrorCode.NOT_COORDINATOR)) for future in self._asking.values()))
+        self._asking.clear()
 
 
 def _tell(answers: deque[tuple[asyncio.Future[Any], Any]]) -> None:
@@ -232,6 +307,20 @@ def _tell(answers: deque[tuple[asyncio.Future[Any], Any]]) -> None:
             future.set_result(reply)
     if answers:
         asyncio.get_running_loop().call_soon(_tell, answers)
+
+
+def _begun(steps: Steps[Output]) -> Output | Steps[Output]:
+    """Takes the first step, which is all of most decisions."""
+    try:
+        next(steps)
+    except StopIteration as ended:
+        output: Output = ended.value
+        return output
+    return steps
+
+
+def _too_much() -> ApiError:
+    return ApiError(ErrorCode.COORDINATOR_NOT_AVAILABLE, "too much waits for the log")
 
 
 def _unwrap(reply: Any) -> Any:

@@ -1,8 +1,9 @@
 """One heap for every timer of the role."""
 
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
+from itertools import pairwise
 
-from tailrace.clock import ManualClock
+from tailrace.clock import Cancellable, ManualClock
 from tailrace_coordinator.shards.deadlines import Deadlines
 
 
@@ -73,3 +74,42 @@ def test_a_callback_may_set_its_deadline_anew() -> None:
     deadlines.schedule(again, "k", 10)
     clock.advance(35)
     assert fired == [10, 20, 30]
+
+
+def test_of_thousands_that_are_due_at_once_some_are_told_in_a_turn() -> None:
+    clock, fired = ManualClock(), list[Hashable]()
+    told_at = list[int]()  # how many were told before each call of the clock's timer
+    deadlines = Deadlines(clock)
+    call_later = clock.call_later
+
+    def counted(delay_ms: float, callback: Callable[[], None]) -> Cancellable:
+        def call() -> None:
+            told_at.append(len(fired))
+            callback()
+
+        return call_later(delay_ms, call)
+
+    clock.call_later = counted  # type: ignore[method-assign]
+    for member in range(1_000):
+        deadlines.schedule(fired.append, member, 10)
+    clock.advance(10)
+    assert fired == list(range(1_000))
+    assert max(after - before for before, after in pairwise(told_at)) <= 20
+
+
+def test_one_that_is_moved_before_its_turn_comes_waits() -> None:
+    clock, fired = ManualClock(), list[Hashable]()
+    deadlines = Deadlines(clock)
+
+    def due(key: Hashable) -> None:
+        if not fired:
+            deadlines.schedule(due, 999, 50)
+            deadlines.cancel(due, 998)
+        fired.append(key)
+
+    for member in range(1_000):
+        deadlines.schedule(due, member, 10)
+    clock.advance(10)
+    assert fired == list(range(998))
+    clock.advance(50)
+    assert fired[998:] == [999]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from enum import StrEnum
 
 from tailrace.coordination.group_records import (
@@ -16,14 +17,19 @@ from tailrace.coordination.group_records import (
     GroupRemoved,
     MemberMetadata,
     OffsetCommitted,
+    encoded,
 )
 from tailrace.errors import ApiError, ErrorCode
 from tailrace.state import Token
+from tailrace.steps import ROWS_A_STEP, Steps
 from tailrace_coordinator.groups.classic.member import Member, Protocols
 from tailrace_coordinator.groups.consumer.group import key_tombstones
-from tailrace_coordinator.groups.consumer_protocol import PROTOCOL_TYPE, subscribed_topics
+from tailrace_coordinator.groups.consumer_protocol import PROTOCOL_TYPE, read_topics
 from tailrace_coordinator.groups.decision import GroupDecision, TimerKey, heartbeat_key, join_key, sync_key
 from tailrace_coordinator.groups.group import Committer, Group, GroupDescription, GroupType
+
+_MOST_SUBSCRIPTION_BYTES = 1 << 20  # of all members: more no record can hold, and the topics may take 30 times as many
+_PROTOCOLS_A_STEP = 2_000
 
 
 class GroupState(StrEnum):
@@ -44,6 +50,7 @@ class ClassicGroup(Group):
         "current_state_timestamp_ms",
         "generation_id",
         "initial_delay",
+        "known_topics_of",
         "leader",
         "members",
         "metadata_size_bytes",
@@ -81,7 +88,8 @@ class ClassicGroup(Group):
         self.pending_sync_members: dict[str, None] = {}
         self.new_member_added = False
         self.initial_delay: tuple[int, int] | None = None  # (delay_ms, remaining_ms) of the initial rebalance
-        self.subscribed_topics: frozenset[str] | None = None  # None: not known
+        self.subscribed_topics: AbstractSet[str] | None = None  # None: not known
+        self.known_topics_of: str | None = None  # the protocol under which they were read; None: to be read again
         self.replaced_keys = set(replaced_keys)
 
     @property
@@ -125,8 +133,13 @@ class ClassicGroup(Group):
         self._count(member, 1)
 
     def _count(self, member: Member, sign: int) -> None:
+        self.known_topics_of = None
         for name in dict(member.protocols):
-            self.speakers[name] += sign
+            count = self.speakers[name] + sign
+            if count:
+                self.speakers[name] = count
+            else:
+                del self.speakers[name]
         self.metadata_size_bytes += sign * member.metadata_size_bytes
 
     def remove(self, member_id: str) -> None:
@@ -157,19 +170,31 @@ class ClassicGroup(Group):
 
     def candidate_protocols(self) -> frozenset[str]:
         """Returns the protocols every member speaks."""
-        return frozenset(name for name, count in self.speakers.items() if count == len(self.members))
+        first = next(iter(self.members.values()), None)
+        return frozenset() if first is None else frozenset(filter(self._is_spoken_by_all, dict(first.protocols)))
+
+    def _is_spoken_by_all(self, protocol: str) -> bool:
+        return self.speakers[protocol] == len(self.members)
 
     def supports_protocols(self, protocol_type: str, protocols: Protocols) -> bool:
         """Whether somebody with these protocols could be a member."""
         if self.state is GroupState.EMPTY:
             return bool(protocol_type and protocols)
-        candidates = self.candidate_protocols() if self.members else frozenset(name for name, _ in protocols)
-        return self.protocol_type == protocol_type and any(name in candidates for name, _ in protocols)
+        is_spoken = not self.members or any(self._is_spoken_by_all(name) for name, _ in protocols)
+        return self.protocol_type == protocol_type and bool(protocols) and is_spoken
 
-    def select_protocol(self) -> str:
+    def select_protocol(self) -> Steps[str]:
         """Returns the protocol with the most first votes; between equals the one voted for first."""
         candidates = self.candidate_protocols()
-        votes = Counter(member.vote(candidates) for member in self.members.values())
+        if len(candidates) == 1:
+            return next(iter(candidates))
+        votes, looked = Counter[str](), 0
+        for member in self.members.values():
+            votes[member.vote(candidates)] += 1
+            looked += len(member.protocols)
+            if looked >= _PROTOCOLS_A_STEP:
+                looked = 0
+                yield
         return votes.most_common(1)[0][0]
 
     def elect_joined_leader(self) -> bool:
@@ -198,36 +223,47 @@ class ClassicGroup(Group):
         self.static_members[member.group_instance_id] = new_member_id
         return member
 
-    def learn_subscribed_topics(self) -> None:
+    def learn_subscribed_topics(self) -> Steps[None]:
         """Reads the members' subscriptions, as far as they are a consumer's."""
-        if self.protocol_type != PROTOCOL_TYPE:
-            self.subscribed_topics = None
+        if self.known_topics_of is not None and self.known_topics_of == self.protocol_name:
             return
-        known: set[str] = set()
-        for member in self.members.values():
-            topics = subscribed_topics(member.metadata(self.protocol_name))
-            if topics is None:
-                self.subscribed_topics = None
-                return
-            known |= topics
-        self.subscribed_topics = frozenset(known)
+        self.subscribed_topics = yield from self._read_subscriptions()
+        self.known_topics_of = self.protocol_name
 
-    def record(self, assignments: Mapping[str, bytes], now_ms: int) -> GroupMetadata:
-        """Returns this generation with these assignments as the log keeps it."""
-        return GroupMetadata(
+    def _read_subscriptions(self) -> Steps[AbstractSet[str] | None]:
+        if self.protocol_type != PROTOCOL_TYPE:
+            return None
+        known, size_bytes, last = set[str](), 0, b""
+        for number, member in enumerate(self.members.values(), 1):
+            subscription = member.metadata(self.protocol_name)
+            if subscription != last or number == 1:  # most members say the same
+                size_bytes += len(subscription)
+                if size_bytes > _MOST_SUBSCRIPTION_BYTES or not (yield from read_topics(subscription, known)):
+                    return None
+                last = subscription
+            if number % ROWS_A_STEP == 0:
+                yield
+        return known
+
+    def record(self, assignments: Mapping[str, bytes], now_ms: int) -> Steps[GroupMetadata]:
+        """Returns this generation with these assignments as the log keeps it, with its value."""
+        members = []
+        for number, member in enumerate(self.members.values(), 1):
+            members.append(member.record(self.protocol_name, assignments.get(member.member_id, b"")))
+            if number % ROWS_A_STEP == 0:
+                yield
+        record = GroupMetadata(
             self.group_id,
             self.protocol_type or "",
             self.generation_id,
             self.protocol_name,
             self.leader,
             now_ms,
-            tuple(
-                member.record(self.protocol_name, assignments.get(member.member_id, b""))
-                for member in self.members.values()
-            ),
+            tuple(members),
         )
+        return (yield from encoded(record))
 
-    def apply(self, record: GroupMetadata) -> None:
+    def apply(self, record: GroupMetadata) -> Steps[None]:
         """Takes a generation from the log; members that live here keep what the log does not say of them."""
         state = GroupState.STABLE if record.members else GroupState.EMPTY
         self.transition_to(state, record.current_state_timestamp_ms)
@@ -237,24 +273,34 @@ class ClassicGroup(Group):
         self.protocol_type = record.protocol_type or None
         self.protocol_name = record.protocol
         self.leader = record.leader
-        live, self.members = self.members, {}
-        for entry in record.members:
+        live, members, kept = self.members, dict[str, Member](), 0
+        for number, entry in enumerate(record.members, 1):
             member = live.get(entry.member_id)
             if member is None or (record.protocol, entry.subscription) not in member.protocols:
                 member = _restored(entry, record)
+            else:
+                kept += 1
             member.assignment = entry.assignment
-            self.members[entry.member_id] = member
+            members[entry.member_id] = member
+            if number % ROWS_A_STEP == 0:
+                yield
+        self.members = members
+        if not kept == len(live) == len(members):
+            yield from self._count_anew()
+        yield from self.learn_subscribed_topics()
+
+    def _count_anew(self) -> Steps[None]:
         self.speakers.clear()
-        self.metadata_size_bytes = 0
-        for member in self.members.values():
+        self.static_members.clear()
+        self.metadata_size_bytes = self.awaiting_join_count = 0
+        self.known_topics_of = None
+        for number, member in enumerate(self.members.values(), 1):
             self._count(member, 1)
-        self.awaiting_join_count = sum(member.awaiting_join is not None for member in self.members.values())
-        self.static_members = {
-            member.group_instance_id: member.member_id
-            for member in self.members.values()
-            if member.group_instance_id is not None
-        }
-        self.learn_subscribed_topics()
+            self.awaiting_join_count += member.awaiting_join is not None
+            if member.group_instance_id is not None:
+                self.static_members[member.group_instance_id] = member.member_id
+            if number % ROWS_A_STEP == 0:
+                yield
 
     # -- what a group of every kind answers -----------------------------------------------------------------------
 
@@ -275,10 +321,16 @@ class ClassicGroup(Group):
         """Whether no record tells of it, and nobody is in it or about to be."""
         return self.is_disused and not self.members and self.generation_id == 0 and not self.replaced_keys
 
-    def describe(self) -> GroupDescription:
+    def describe(self) -> Steps[GroupDescription]:
         protocol = (self.protocol_name or "") if self.state is GroupState.STABLE else None
-        members = tuple(member.describe(protocol) for member in self.members.values())
-        return GroupDescription(self.group_id, str(self.state), self.shown_protocol_type, protocol or "", members)
+        members = []
+        for number, member in enumerate(self.members.values(), 1):
+            members.append(member.describe(protocol))
+            if number % ROWS_A_STEP == 0:
+                yield
+        return GroupDescription(
+            self.group_id, str(self.state), self.shown_protocol_type, protocol or "", tuple(members)
+        )
 
     def validate_offset_commit(self, decision: GroupDecision, who: Committer) -> None:
         if who.generation_id < 0 and self.state is GroupState.EMPTY:

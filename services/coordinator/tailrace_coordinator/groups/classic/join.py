@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from tailrace.errors import ApiError, ErrorCode
 from tailrace.state import Token
+from tailrace.steps import Steps
 from tailrace.wire.messages import JoinGroupRequest
 from tailrace.wire.strict import MOST_STRING_BYTES
 from tailrace_coordinator.groups.classic.group import ClassicGroup, GroupState, classic_group
@@ -21,6 +22,7 @@ from tailrace_coordinator.groups.classic.rebalance import (
     prepare,
     prepare_or_complete,
     reschedule_heartbeat,
+    told_members,
 )
 from tailrace_coordinator.groups.consumer.group import ConsumerGroup
 from tailrace_coordinator.groups.decision import GroupDecision, heartbeat_key
@@ -89,7 +91,7 @@ def _check_new_id(join: Join) -> None:
         raise ApiError(ErrorCode.UNKNOWN_SERVER_ERROR)
 
 
-def join(decision: GroupDecision, groups: Mapping[str, Group], join: Join) -> ClassicGroup | None:
+def join(decision: GroupDecision, groups: Mapping[str, Group], join: Join) -> Steps[ClassicGroup | None]:
     """Decides a JoinGroup. Returns a group that is to be created for it, maybe in place of one of another kind."""
     request = join.request
     try:
@@ -111,10 +113,10 @@ def join(decision: GroupDecision, groups: Mapping[str, Group], join: Join) -> Cl
     elif not group.supports_protocols(request.protocol_type, join.protocols):
         decision.reply(join.token, join_refused(request.member_id, ErrorCode.INCONSISTENT_GROUP_PROTOCOL))
     elif request.member_id == UNKNOWN_MEMBER:
-        _join_new(decision, group, join)
+        yield from _join_new(decision, group, join)
         return group if is_new_group else None
     else:
-        _join_known(decision, group, join)
+        yield from _join_known(decision, group, join)
     return None
 
 
@@ -146,16 +148,16 @@ def _has_room(decision: GroupDecision, group: ClassicGroup, join: Join) -> bool:
     return group.metadata_size_bytes - before + after <= decision.config.max_group_metadata_bytes
 
 
-def _join_new(decision: GroupDecision, group: ClassicGroup, join: Join) -> None:
+def _join_new(decision: GroupDecision, group: ClassicGroup, join: Join) -> Steps[None]:
     instance_id, new_member_id = join.request.group_instance_id, join.new_member_id
     if instance_id is not None:
         existing = group.static_members.get(instance_id)
         if existing is not None:
-            _replace_static(decision, group, join, existing, new_member_id)
+            yield from _replace_static(decision, group, join, existing, new_member_id)
         else:
-            _add(decision, group, join, new_member_id)
+            yield from _add(decision, group, join, new_member_id)
     elif join.api_version < 4:
-        _add(decision, group, join, new_member_id)
+        yield from _add(decision, group, join, new_member_id)
     elif not _has_room_for_pending(decision, group, new_member_id):
         decision.reply(join.token, join_refused(UNKNOWN_MEMBER, ErrorCode.GROUP_MAX_SIZE_REACHED))
     else:  # KIP-394: only who comes back with the id becomes a member
@@ -173,19 +175,19 @@ def _has_room_for_pending(decision: GroupDecision, group: ClassicGroup, member_i
     return len(member_id) + sum(map(len, pending)) <= decision.config.max_group_metadata_bytes
 
 
-def _add(decision: GroupDecision, group: ClassicGroup, join: Join, member_id: str) -> None:
+def _add(decision: GroupDecision, group: ClassicGroup, join: Join, member_id: str) -> Steps[None]:
     if group.state is GroupState.PREPARING_REBALANCE and group.previous_state is GroupState.EMPTY:
         group.new_member_added = True
     group.add(join.member(member_id))
     # The socket is silent while the JoinGroup is parked, so a client that gave up shows only by not coming back.
     decision.schedule(heartbeat_key(group.group_id, member_id), decision.config.new_member_join_timeout_ms)
-    prepare_or_complete(decision, group)
+    yield from prepare_or_complete(decision, group)
 
 
-def _join_known(decision: GroupDecision, group: ClassicGroup, join: Join) -> None:
+def _join_known(decision: GroupDecision, group: ClassicGroup, join: Join) -> Steps[None]:
     request = join.request
     if request.member_id in group.pending_members and request.group_instance_id is None:
-        _add(decision, group, join, request.member_id)
+        yield from _add(decision, group, join, request.member_id)
         return
     try:
         member = group.validate_member(request.member_id, request.group_instance_id)
@@ -196,20 +198,21 @@ def _join_known(decision: GroupDecision, group: ClassicGroup, join: Join) -> Non
     is_leader = group.leader == member.member_id
     match group.state:
         case GroupState.PREPARING_REBALANCE:
-            _update(decision, group, member, join)
+            yield from _update(decision, group, member, join)
         case GroupState.COMPLETING_REBALANCE if unchanged:  # its answer may have been lost
-            decision.reply(join.token, joined(group, member.member_id, with_members=is_leader))
+            members = (yield from told_members(group)) if is_leader else ()
+            decision.reply(join.token, joined(group, member.member_id, members))
         case GroupState.STABLE if unchanged and not is_leader:
-            decision.reply(join.token, joined(group, member.member_id, with_members=False))
+            decision.reply(join.token, joined(group, member.member_id))
         case GroupState.COMPLETING_REBALANCE | GroupState.STABLE:  # a leader's JoinGroup always means rebalance
-            _update(decision, group, member, join)
+            yield from _update(decision, group, member, join)
         case _:
             decision.reply(join.token, join_refused(request.member_id, ErrorCode.UNKNOWN_MEMBER_ID))
 
 
-def _update(decision: GroupDecision, group: ClassicGroup, member: Member, join: Join) -> None:
+def _update(decision: GroupDecision, group: ClassicGroup, member: Member, join: Join) -> Steps[None]:
     _take_over(decision, group, member, join)
-    prepare_or_complete(decision, group)
+    yield from prepare_or_complete(decision, group)
 
 
 def _take_over(decision: GroupDecision, group: ClassicGroup, member: Member, join: Join) -> None:
@@ -224,7 +227,7 @@ def _take_over(decision: GroupDecision, group: ClassicGroup, member: Member, joi
 
 def _replace_static(
     decision: GroupDecision, group: ClassicGroup, join: Join, old_member_id: str, new_member_id: str
-) -> None:
+) -> Steps[None]:
     """KIP-345: the same instance came back without its id. KIP-814: a leader of v9 is told to skip the assignment."""
     old_leader = group.leader
     fence(decision, group, group.members[old_member_id])
@@ -233,22 +236,24 @@ def _replace_static(
     _take_over(decision, group, member, join)
     reschedule_heartbeat(decision, group, member)
     if group.state is GroupState.STABLE:
-        if group.select_protocol() != group.protocol_name:
-            prepare_or_complete(decision, group)
+        if (yield from group.select_protocol()) != group.protocol_name:
+            yield from prepare_or_complete(decision, group)
             return
-        record = group.record({m.member_id: m.assignment for m in group.members.values()}, decision.now_ms)
+        assignments = {m.member_id: m.assignment for m in group.members.values()}
+        record = yield from group.record(assignments, decision.now_ms)
         if not fits(decision, record):  # it says more of itself than before: SyncGroup is refused then
-            prepare_or_complete(decision, group)
+            yield from prepare_or_complete(decision, group)
             return
         group.await_join(member, None)
         decision.append(record)
         is_leader = group.leader == new_member_id
         if join.api_version >= 9:
-            response = joined(group, new_member_id, with_members=is_leader, skip_assignment=is_leader)
+            members = (yield from told_members(group)) if is_leader else ()
+            response = joined(group, new_member_id, members, skip_assignment=is_leader)
         else:  # naming the old leader keeps this member from assigning without the others' metadata
-            response = joined(group, new_member_id, with_members=False, leader=old_leader)
+            response = joined(group, new_member_id, leader=old_leader)
         decision.reply(join.token, response)
     elif group.state is GroupState.COMPLETING_REBALANCE:
-        prepare(decision, group)  # the leader may be assigning to the old id
+        yield from prepare(decision, group)  # the leader may be assigning to the old id
     else:
-        maybe_complete_join(decision, group)
+        yield from maybe_complete_join(decision, group)

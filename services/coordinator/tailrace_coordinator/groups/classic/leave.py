@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from tailrace.errors import ApiError, ErrorCode
+from tailrace.steps import Steps
 from tailrace_coordinator.groups.classic.group import ClassicGroup, GroupState, classic_group
 from tailrace_coordinator.groups.classic.rebalance import (
     UNKNOWN_MEMBER,
@@ -27,7 +28,7 @@ class Leaver:
 
 def leave(
     decision: GroupDecision, groups: Mapping[str, Group], group_id: str, leavers: Sequence[Leaver]
-) -> list[ErrorCode]:
+) -> Steps[list[ErrorCode]]:
     """Removes the members that may go, then rebalances once; one code for each. Raises ApiError."""
     if not group_id:
         raise ApiError(ErrorCode.INVALID_GROUP_ID)
@@ -44,9 +45,9 @@ def leave(
             results.append(ErrorCode.NONE)
     if ErrorCode.NONE in results:
         if group.state in (GroupState.STABLE, GroupState.COMPLETING_REBALANCE):
-            prepare_or_complete(decision, group)
+            yield from prepare_or_complete(decision, group)
         else:
-            maybe_complete_join(decision, group)
+            yield from maybe_complete_join(decision, group)
     return results
 
 

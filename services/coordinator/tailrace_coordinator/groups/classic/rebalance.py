@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
+from typing import Any
 
 from tailrace.coordination.group_records import GroupMetadata, encode
 from tailrace.errors import ErrorCode
 from tailrace.state import size_bytes
+from tailrace.steps import ROWS_A_STEP, Steps
 from tailrace.wire.messages import JoinGroupResponse, SyncGroupResponse
 from tailrace_coordinator.groups.classic.group import ClassicGroup, GroupState
 from tailrace_coordinator.groups.classic.member import Member
@@ -17,7 +19,8 @@ UNKNOWN_MEMBER = ""
 
 
 def fits(decision: GroupDecision, record: GroupMetadata) -> bool:
-    """Whether a batch of `__consumer_offsets` can hold it."""
+    """Whether a batch of `__consumer_offsets` can hold it. Its value must be known: to make it takes long."""
+    assert record.value is not None
     return size_bytes(encode(record)) <= decision.config.max_record_bytes
 
 
@@ -26,20 +29,31 @@ def join_refused(member_id: str, code: ErrorCode) -> JoinGroupResponse:
     return JoinGroupResponse(error_code=code, member_id=member_id, generation_id=-1, protocol_name=None)
 
 
-def joined(
-    group: ClassicGroup, member_id: str, *, with_members: bool, leader: str | None = None, skip_assignment: bool = False
-) -> JoinGroupResponse:
-    """Returns the answer that takes a member into the current generation."""
+def told_members(group: ClassicGroup) -> Steps[list[Any]]:
+    """Returns the members as the leader's JoinGroup answer has them."""
     members = []
-    if with_members:
-        members = [
+    for number, member in enumerate(group.members.values(), 1):
+        members.append(
             JoinGroupResponse.JoinGroupResponseMember(
                 member_id=member.member_id,
                 group_instance_id=member.group_instance_id,
                 metadata=member.metadata(group.protocol_name),
             )
-            for member in group.members.values()
-        ]
+        )
+        if number % ROWS_A_STEP == 0:
+            yield
+    return members
+
+
+def joined(
+    group: ClassicGroup,
+    member_id: str,
+    members: Sequence[Any] = (),
+    *,
+    leader: str | None = None,
+    skip_assignment: bool = False,
+) -> JoinGroupResponse:
+    """Returns the answer that takes a member into the current generation."""
     return JoinGroupResponse(
         error_code=ErrorCode.NONE,
         generation_id=group.generation_id,
@@ -48,7 +62,7 @@ def joined(
         leader=leader or group.leader or "",
         skip_assignment=skip_assignment,
         member_id=member_id,
-        members=members,
+        members=list(members),
     )
 
 
@@ -79,18 +93,18 @@ def answer_join(decision: GroupDecision, group: ClassicGroup, member: Member, re
         group.await_join(member, None)
 
 
-def prepare_or_complete(decision: GroupDecision, group: ClassicGroup) -> None:
+def prepare_or_complete(decision: GroupDecision, group: ClassicGroup) -> Steps[None]:
     """Begins a rebalance; where one is under way, ends its join phase if this was the last member."""
     if group.can_rebalance:
-        prepare(decision, group)
+        yield from prepare(decision, group)
     else:
-        maybe_complete_join(decision, group)
+        yield from maybe_complete_join(decision, group)
 
 
-def prepare(decision: GroupDecision, group: ClassicGroup) -> None:
+def prepare(decision: GroupDecision, group: ClassicGroup) -> Steps[None]:
     """Enters PreparingRebalance. The first rebalance of a group waits group.initial.rebalance.delay.ms (KIP-134)."""
     if group.state is GroupState.COMPLETING_REBALANCE:
-        refuse_syncs(decision, group, ErrorCode.REBALANCE_IN_PROGRESS)
+        yield from refuse_syncs(decision, group, ErrorCode.REBALANCE_IN_PROGRESS)
     group.pending_sync_members.clear()
     decision.cancel(sync_key(group.group_id))
     initial = group.state is GroupState.EMPTY
@@ -100,32 +114,34 @@ def prepare(decision: GroupDecision, group: ClassicGroup) -> None:
         group.initial_delay = (delay_ms, max(group.rebalance_timeout_ms - delay_ms, 0))
         decision.schedule(join_key(group.group_id), delay_ms)
     elif group.all_members_joined:
-        complete_join(decision, group)
+        yield from complete_join(decision, group)
     else:
         decision.schedule(join_key(group.group_id), group.rebalance_timeout_ms)
 
 
-def refuse_syncs(decision: GroupDecision, group: ClassicGroup, code: ErrorCode) -> None:
+def refuse_syncs(decision: GroupDecision, group: ClassicGroup, code: ErrorCode) -> Steps[None]:
     """Takes every assignment back and answers those who wait for one."""
-    for member in group.members.values():
+    for number, member in enumerate(group.members.values(), 1):
         member.assignment = b""
         if member.awaiting_sync is not None:
             decision.reply(member.awaiting_sync, sync_refused(code))
             member.awaiting_sync = None
             reschedule_heartbeat(decision, group, member)
+        if number % ROWS_A_STEP == 0:
+            yield
 
 
-def maybe_complete_join(decision: GroupDecision, group: ClassicGroup) -> None:
+def maybe_complete_join(decision: GroupDecision, group: ClassicGroup) -> Steps[None]:
     """Ends the join phase when all members joined; an initial rebalance always waits for its delay."""
     if (
         group.state is GroupState.PREPARING_REBALANCE
         and group.previous_state is not GroupState.EMPTY
         and group.all_members_joined
     ):
-        complete_join(decision, group)
+        yield from complete_join(decision, group)
 
 
-def on_join_deadline(decision: GroupDecision, group: ClassicGroup) -> None:
+def on_join_deadline(decision: GroupDecision, group: ClassicGroup) -> Steps[None]:
     """The join phase is over, unless it is an initial one that new members may still prolong."""
     if group.state is not GroupState.PREPARING_REBALANCE:
         return
@@ -136,31 +152,42 @@ def on_join_deadline(decision: GroupDecision, group: ClassicGroup) -> None:
         group.initial_delay = (next_delay_ms, max(remaining_ms - delay_ms, 0))
         decision.schedule(join_key(group.group_id), next_delay_ms)
         return
-    complete_join(decision, group)
+    yield from complete_join(decision, group)
 
 
-def complete_join(decision: GroupDecision, group: ClassicGroup) -> None:
+def complete_join(decision: GroupDecision, group: ClassicGroup) -> Steps[None]:
     """Begins the next generation with those who joined; dynamic members that did not are out, static ones stay."""
     decision.cancel(join_key(group.group_id))
     group.initial_delay = None
-    absent = [m for m in group.members.values() if m.awaiting_join is None and m.group_instance_id is None]
-    for member in absent:
-        group.remove(member.member_id)
-        decision.cancel(heartbeat_key(group.group_id, member.member_id))
+    absent = []
+    for number, member in enumerate(group.members.values(), 1):
+        if member.awaiting_join is None and member.group_instance_id is None:
+            absent.append(member.member_id)
+        if number % ROWS_A_STEP == 0:
+            yield
+    yield from _remove(decision, group, absent)
     if not group.members:
-        _empty_generation(decision, group)
+        yield from _empty_generation(decision, group)
     elif group.elect_joined_leader():
-        _next_generation(decision, group)
+        yield from _next_generation(decision, group)
     else:  # only static members are left and none of them rejoined: their sessions decide
         decision.schedule(join_key(group.group_id), group.rebalance_timeout_ms)
 
 
-def _empty_generation(decision: GroupDecision, group: ClassicGroup) -> None:
+def _remove(decision: GroupDecision, group: ClassicGroup, member_ids: Sequence[str]) -> Steps[None]:
+    for number, member_id in enumerate(member_ids, 1):
+        group.remove(member_id)
+        decision.cancel(heartbeat_key(group.group_id, member_id))
+        if number % ROWS_A_STEP == 0:
+            yield
+
+
+def _empty_generation(decision: GroupDecision, group: ClassicGroup) -> Steps[None]:
     group.generation_id += 1
     group.protocol_name = None
     group.pending_sync_members.clear()
     end_replaced(decision, group)
-    decision.append(group.record({}, decision.now_ms))
+    decision.append((yield from group.record({}, decision.now_ms)))
 
 
 def end_replaced(decision: GroupDecision, group: ClassicGroup) -> None:
@@ -169,42 +196,45 @@ def end_replaced(decision: GroupDecision, group: ClassicGroup) -> None:
         decision.append(tombstone)
 
 
-def _next_generation(decision: GroupDecision, group: ClassicGroup) -> None:
+def _next_generation(decision: GroupDecision, group: ClassicGroup) -> Steps[None]:
     group.generation_id += 1
-    group.protocol_name = group.select_protocol()
-    group.learn_subscribed_topics()
+    group.protocol_name = yield from group.select_protocol()
+    yield from group.learn_subscribed_topics()
     group.transition_to(GroupState.COMPLETING_REBALANCE, decision.now_ms)
     group.new_member_added = False
     group.pending_sync_members = dict.fromkeys(group.members)
-    for member in group.members.values():
-        response = joined(group, member.member_id, with_members=member.member_id == group.leader)
+    members = yield from told_members(group)
+    rebalance_timeout_ms = 0
+    for number, member in enumerate(group.members.values(), 1):
+        response = joined(group, member.member_id, members if member.member_id == group.leader else ())
         answer_join(decision, group, member, response)
         reschedule_heartbeat(decision, group, member)
         member.is_new = False
-    decision.schedule(sync_key(group.group_id), group.rebalance_timeout_ms)
+        rebalance_timeout_ms = max(rebalance_timeout_ms, member.rebalance_timeout_ms)
+        if number % ROWS_A_STEP == 0:
+            yield
+    decision.schedule(sync_key(group.group_id), rebalance_timeout_ms)
 
 
-def on_sync_deadline(decision: GroupDecision, group: ClassicGroup) -> None:
+def on_sync_deadline(decision: GroupDecision, group: ClassicGroup) -> Steps[None]:
     """Expels members that joined and did not send SyncGroup within the rebalance timeout."""
     if group.state not in (GroupState.COMPLETING_REBALANCE, GroupState.STABLE) or not group.pending_sync_members:
         return
-    for member_id in tuple(group.pending_sync_members):
-        group.remove(member_id)
-        decision.cancel(heartbeat_key(group.group_id, member_id))
-    prepare(decision, group)
+    yield from _remove(decision, group, tuple(group.pending_sync_members))
+    yield from prepare(decision, group)
 
 
-def on_heartbeat_deadline(decision: GroupDecision, group: ClassicGroup, member_id: str) -> None:
+def on_heartbeat_deadline(decision: GroupDecision, group: ClassicGroup, member_id: str) -> Steps[None]:
     """A session ended: the member is out, unless its answer is ours to give."""
     if member_id in group.pending_members:
         group.remove(member_id)
         if group.state is GroupState.PREPARING_REBALANCE and group.all_members_joined:
-            complete_join(decision, group)
+            yield from complete_join(decision, group)
         return
     member = group.members.get(member_id)
     if member is not None and not member.satisfies_heartbeat:
         expel(decision, group, member)
-        after_removal(decision, group)
+        yield from after_removal(decision, group)
 
 
 def expel(decision: GroupDecision, group: ClassicGroup, member: Member) -> None:
@@ -216,12 +246,12 @@ def expel(decision: GroupDecision, group: ClassicGroup, member: Member) -> None:
     group.remove(member.member_id)
 
 
-def after_removal(decision: GroupDecision, group: ClassicGroup) -> None:
+def after_removal(decision: GroupDecision, group: ClassicGroup) -> Steps[None]:
     """What a group does that lost a member to its session's end."""
     if group.state in (GroupState.STABLE, GroupState.COMPLETING_REBALANCE):
-        prepare(decision, group)
+        yield from prepare(decision, group)
     elif group.state is GroupState.PREPARING_REBALANCE and group.all_members_joined:
-        complete_join(decision, group)
+        yield from complete_join(decision, group)
 
 
 def fence(decision: GroupDecision, group: ClassicGroup, member: Member) -> None:
@@ -232,20 +262,22 @@ def fence(decision: GroupDecision, group: ClassicGroup, member: Member) -> None:
         member.awaiting_sync = None
 
 
-def on_deadline(decision: GroupDecision, group: ClassicGroup, key: Hashable) -> None:
+def on_deadline(decision: GroupDecision, group: ClassicGroup, key: Hashable) -> Steps[None]:
     """A deadline of the group has passed (the keys of `decision.py`)."""
     match key:
         case ("heartbeat", _, str(member_id)):
-            on_heartbeat_deadline(decision, group, member_id)
+            yield from on_heartbeat_deadline(decision, group, member_id)
         case ("join", _):
-            on_join_deadline(decision, group)
+            yield from on_join_deadline(decision, group)
         case ("sync", _):
-            on_sync_deadline(decision, group)
+            yield from on_sync_deadline(decision, group)
 
 
-def on_loaded(decision: GroupDecision, group: ClassicGroup) -> None:
+def on_loaded(decision: GroupDecision, group: ClassicGroup) -> Steps[None]:
     """Starts every member's session anew; a group above group.max.size rebalances to lose the late ones."""
-    for member in group.members.values():
+    for number, member in enumerate(group.members.values(), 1):
         reschedule_heartbeat(decision, group, member)
+        if number % ROWS_A_STEP == 0:
+            yield
     if len(group.members) > decision.config.group_max_size:
-        prepare(decision, group)
+        yield from prepare(decision, group)

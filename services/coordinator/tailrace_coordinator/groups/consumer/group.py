@@ -10,6 +10,7 @@ from collections.abc import Iterable, Sequence
 
 from tailrace.coordination.group_records import ConsumerGroupRecord, GroupRecord, GroupRemoved, OffsetCommitted
 from tailrace.errors import ApiError, ErrorCode
+from tailrace.steps import Steps
 from tailrace_coordinator.groups.consumer_protocol import PROTOCOL_TYPE
 from tailrace_coordinator.groups.decision import GroupDecision, TimerKey
 from tailrace_coordinator.groups.group import Committer, Group, GroupDescription, GroupType
@@ -30,7 +31,8 @@ class ConsumerGroup(Group):
         super().__init__(group_id)
         self.keys = set(keys)
 
-    def describe(self) -> GroupDescription:
+    def describe(self) -> Steps[GroupDescription]:
+        yield from ()
         return GroupDescription(self.group_id, self.state, PROTOCOL_TYPE, "")
 
     def validate_offset_commit(self, decision: GroupDecision, who: Committer) -> None:
