@@ -13,6 +13,7 @@ from uuid import uuid4
 
 from prometheus_client import CollectorRegistry, generate_latest
 
+from support.many_rows import Connection
 from support.steps import longest_stretch
 from tailrace.metadata.image import MetadataImage, ServiceImage
 from tailrace.metadata.records import Endpoint
@@ -207,7 +208,7 @@ async def test_a_request_for_very_many_leases_is_no_long_step(tmp_path: Path) ->
         request = AcquireLeaseRequest(gateway_id=0, incarnation_id=uuid4(), entries=[entry] * count)
         return await longest_stretch(acquire_lease.handle(request, context, quota))
 
-    context = Context(ApiKey.ACQUIRE_LEASE, 0, 1, "test", None)
+    context = Context(ApiKey.ACQUIRE_LEASE, 0, 1, "test", Connection())
     await longest(4 * MANY)  # what is remembered from then on is no part of it
     assert await longest(4 * MANY) < 1.25 * await longest(2 * MANY)
 
