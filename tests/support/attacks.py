@@ -6,10 +6,13 @@ is what the frame limit and the limits of rows allow.
 
 from __future__ import annotations
 
+import http.client
+import json
 import struct
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
+from http import HTTPStatus
 from typing import Any
 
 from support import abuse
@@ -44,7 +47,9 @@ def prepare(cluster: Cluster, scale: float) -> None:
     """Two topics of very many partitions, of which nobody uses one, and a group of one member that says much."""
     with Client(cluster) as client:
         partitions = int(PARTITIONS * scale)
-        assert client.answer(abuse.create_topics([WIDE, COLD], partitions))
+        for name in (WIDE, COLD):  # one by one: both are too many records for one decision of the controller
+            answer = client.answer(abuse.create_topics([name], partitions))
+            assert answer.endswith(text(name) + bytes(2) + text(None)), answer
         client.answer(abuse.find_coordinator(LARGE))  # which creates __consumer_offsets
         joined = until(lambda: _joined(client), "a coordinator")
         client.answer(abuse.sync_group(LARGE, joined, [(joined, b"all")]))
@@ -108,6 +113,35 @@ def _commits_of_nulls(scale: float) -> list[abuse.Body]:
 def _one_by_one(cluster: Cluster, asked: list[abuse.Body]) -> int:
     with Client(cluster) as client:
         return sum(len(client.answer(one)) for one in asked)
+
+
+def _page(address: str, path: str) -> bytes:
+    connection = http.client.HTTPConnection(*abuse.split_address(address), timeout=60)
+    try:
+        connection.request("GET", path)
+        answer = connection.getresponse()
+        assert answer.status == HTTPStatus.OK, answer.status
+        return answer.read()
+    finally:
+        connection.close()
+
+
+def _metrics(role: str) -> Attack:
+    def ask(cluster: Cluster, _: None) -> int:
+        return len(_page(cluster.addresses(role)["http"], "/metrics"))
+
+    return Attack(f"3 /metrics of the {role}", lambda _: None, ask)
+
+
+def _rest(path: str) -> Attack:
+    """A page about all partitions that `prepare` has made."""
+
+    def ask(cluster: Cluster, _: None) -> int:
+        address = cluster.admin.removeprefix("http://")
+        (found,) = json.loads(_page(address, "/v3/clusters"))["data"]
+        return len(_page(address, f"/v3/clusters/{found['cluster_id']}/{path}"))
+
+    return Attack(f"3 REST: {path}", lambda _: None, ask)
 
 
 def _names(prefix: str, count: int) -> list[str]:
@@ -224,6 +258,10 @@ ATTACKS = (
         answer_mb=8,
     ),
     NULLS,
+    _rest("status"),
+    _rest("topics/-/partitions/-/reassignment"),
+    _rest("remove-broker-tasks"),
+    *map(_metrics, ("broker", *abuse.ROLES)),
 )
 
 

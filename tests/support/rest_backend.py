@@ -60,7 +60,7 @@ class MemoryBackend:
     def image(self) -> MetadataImage:
         return self._image
 
-    def state(self) -> ClusterState:
+    async def state(self) -> ClusterState:
         return state_of(self._image, self.min_insync_replicas)
 
     def log_dir_marks(self, total_bytes: int) -> Marks:

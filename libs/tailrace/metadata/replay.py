@@ -94,13 +94,13 @@ def replay(image: MetadataImage, records: Iterable[MetadataRecord], offset: int,
     return whole(replay_in_pieces(image, records, offset, epoch))
 
 
-def whole(pieces: Generator[None, None, MetadataImage]) -> MetadataImage:
-    """Returns the image that was begun, without a pause."""
+def whole(pieces: Generator[None, None, T]) -> T:
+    """Returns what was begun, without a pause: for what is known to be little, or where nobody waits."""
     while True:
         try:
             next(pieces)
         except StopIteration as ended:
-            found: MetadataImage = ended.value
+            found: T = ended.value
             return found
 
 

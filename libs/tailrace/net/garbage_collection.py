@@ -7,6 +7,9 @@ What else a process makes may need a collection, so nothing holds them back for 
 minutes (while_in_use), nor one after the other. What counts is processor time: what does nothing makes no garbage, and
 on a machine with much else to do a request takes longer and makes no more.
 
+Where very large messages come one after the other, the next one waits for the end of those that are there, and the
+collection takes place between them (pause): it has no rows to walk then.
+
 What a collection has found to be in use mostly stays: partitions, and the image of the cluster. A full collection would
 walk all of it again whenever one request has made much more, 15 ms for 100,000 objects. So it is frozen (gc.freeze):
 full collections walk what is new, and rarely, with a quarter more than before, all that there is.
@@ -17,13 +20,16 @@ from __future__ import annotations
 import asyncio
 import gc
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from threading import RLock
 from typing import Final
 
 from tailrace.processor_time import process_time_s
 
 MOST_SECONDS: Final = 60.0  # by many, one after the other; then one collection takes place
+SOON_SECONDS: Final = 20.0  # by then the next very large message waits for the moment in which it does not hurt
+VERY_LARGE_BYTES: Final = 256 * 1024  # some ten thousand rows, which a collection walks in some milliseconds
+_LONGEST_WAIT_SECONDS: Final = 20.0  # for that moment: one of those that are there may wait for minutes
 MOST_OF_ONE_SECONDS: Final = 10.0  # a member of a group waits longer for the others, and its request with it
 _BYTES_A_SECOND: Final = 250_000  # of half a million rows
 _LEAST_SECONDS: Final = 1.0  # between two looks at what a request has used
@@ -42,6 +48,8 @@ class Collections:
         self._held = 0
         self._since = 0.0
         self._usual = False
+        self._very_large = 0  # in use
+        self._waiting: list[asyncio.Future[None]] = []  # for the end of all of these
         self._lock = RLock()  # a collection may end a request that was forgotten, whose end releases here
 
     def hold(self) -> None:
@@ -54,11 +62,29 @@ class Collections:
                 return
         self._collect_if_due()
 
-    def _collect_if_due(self) -> None:
+    @property
+    def soon(self) -> bool:
+        """Whether one is to take place before the next very large message."""
+        return self._held > 0 and self._usual and self._used_seconds() - self._since > SOON_SECONDS
+
+    async def pause(self) -> None:
+        """Returns when no very large message is in use, or after some seconds."""
+        if not self._very_large:
+            return
+        ended = asyncio.get_running_loop().create_future()
+        self._waiting.append(ended)
+        with suppress(TimeoutError):
+            await asyncio.wait_for(ended, _LONGEST_WAIT_SECONDS)
+
+    def collect_soon(self) -> None:
+        """That one: only the first of all who have waited for it has it take place."""
+        self._collect_if_due(SOON_SECONDS)
+
+    def _collect_if_due(self, most_seconds: float = MOST_SECONDS) -> None:
         """One collection where they were held for too long; others hold and release meanwhile."""
         now_seconds = self._used_seconds()
         with self._lock:
-            if not self._usual or now_seconds - self._since <= MOST_SECONDS:
+            if not self._usual or now_seconds - self._since <= most_seconds:
                 return
             self._since = now_seconds
         gc.collect()
@@ -85,8 +111,11 @@ class Collections:
                 timer = loop.call_later(min(max(left, _LEAST_SECONDS), MOST_OF_ONE_SECONDS), look)
             else:
                 timer = None
+                self._ended(very_large)
                 self.release()
 
+        very_large = size_bytes >= VERY_LARGE_BYTES
+        self._very_large += very_large
         self.hold()
         look()
         try:
@@ -94,7 +123,17 @@ class Collections:
         finally:
             if timer is not None:
                 timer.cancel()
+                self._ended(very_large)
                 self.release()
+
+    def _ended(self, very_large: bool) -> None:
+        self._very_large -= very_large
+        if self._very_large:
+            return
+        waiting, self._waiting = self._waiting, []
+        for ended in waiting:
+            if not ended.done():
+                ended.set_result(None)
 
 
 COLLECTIONS: Final = Collections()

@@ -16,7 +16,7 @@ from contextlib import asynccontextmanager
 from functools import partial
 from typing import Any, Final, TypeVar
 
-from tailrace.net.garbage_collection import COLLECTIONS
+from tailrace.net.garbage_collection import COLLECTIONS, VERY_LARGE_BYTES
 from tailrace.net.let_go import let_go
 from tailrace.net.switching import Switching
 from tailrace.wire import codec
@@ -45,12 +45,23 @@ class Large:
         if len(body) < LARGE_BYTES:
             yield codec.decode_request(key, version, body)
             return
+        await self._after_a_collection(len(body))
         with COLLECTIONS.while_in_use(len(body)):
             request = await self._message(partial(codec.decode_request, key, version, body))
             try:
                 yield request
             finally:
                 self.let_go(request)
+
+    async def _after_a_collection(self, size_bytes: int) -> None:
+        """A very large message waits for the collection that is due: it has none of its rows to walk then."""
+        if size_bytes >= VERY_LARGE_BYTES and COLLECTIONS.soon:
+            COLLECTIONS.hold()
+            try:
+                await COLLECTIONS.pause()
+                await self.run(COLLECTIONS.collect_soon)  # by the thread, which lets the rows of the others go first
+            finally:
+                COLLECTIONS.release()
 
     async def check(self, key: int, version: int, body: Any) -> None:
         """Raises Malformed where decoding would."""
@@ -77,6 +88,7 @@ class Large:
     @asynccontextmanager
     async def response(self, key: int, version: int, frame: bytes | memoryview) -> AsyncIterator[Any]:
         """As decode_response, for as long as the block runs."""
+        await self._after_a_collection(len(frame))
         with COLLECTIONS.while_in_use(len(frame)):
             response = await self.decode_response(key, version, frame)
             try:

@@ -122,16 +122,6 @@ async def in_turns(steps: Generator[None, None, _Found]) -> _Found:
         await others_first()
 
 
-def at_once(steps: Generator[None, None, _Found]) -> _Found:
-    """What a generator returns, without a pause: for what is known to be little."""
-    while True:
-        try:
-            next(steps)
-        except StopIteration as ended:
-            found: _Found = ended.value
-            return found
-
-
 async def in_order(texts: Iterable[str]) -> list[str]:
     """As sorted, which of very many is one long step: pieces of them are sorted, then merged."""
     unsorted = [list[str]()]

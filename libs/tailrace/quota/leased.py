@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from itertools import islice
 from weakref import WeakValueDictionary
 
 from tailrace.quota.entity import METERED, Account, ClientQuotas, QuotaKind, at_broker
@@ -154,23 +155,22 @@ class LeasedQuota:
         for meter in list(self._meters.values()):
             meter.limit(quotas, self._bucket_at(now_ms))
 
-    def demands(self, now_ms: float) -> list[Demand]:
+    def demands(self, now_ms: float, begun_ms: float | None = None, most: int | None = None) -> list[Demand]:
         """What to ask the quota service for now: to be called every quarter of a lease.
 
         An account is due every half lease, or every quarter while its lease changes. What was idle is given back and
-        forgotten.
+        forgotten. most: how many may be asked for at once; it is called until there is nothing left that was due when
+        that was begun.
         """
-        self._fresh.clear()
-        early_ms = _EARLY_LEASES * self.terms.lease_ms
-        demands = [bucket.demand(now_ms) for bucket in self._active if bucket.due_ms <= now_ms + early_ms]
-        for bucket in [bucket for bucket in self._active if not bucket.active]:
-            self._let_go(bucket)
-        return demands
+        until_ms = (now_ms if begun_ms is None else begun_ms) + _EARLY_LEASES * self.terms.lease_ms
+        due = list(islice((bucket for bucket in self._active if bucket.due_ms <= until_ms), most))
+        if most is None or len(due) < most:
+            self._fresh.clear()
+        return self._asked(due, now_ms)
 
-    def fresh_demands(self, now_ms: float) -> list[Demand]:
+    def fresh_demands(self, now_ms: float, most: int | None = None) -> list[Demand]:
         """The same for clients that appeared since anything was asked; the others' reports keep their rhythm."""
-        fresh, self._fresh = self._fresh, {}
-        return [bucket.demand(now_ms) for bucket in fresh if bucket.active]
+        return self._asked(list(islice(self._fresh, most)), now_ms)
 
     def unanswered(self, demands: Iterable[Demand]) -> None:
         """The quota service did not answer these."""
@@ -185,6 +185,15 @@ class LeasedQuota:
             bucket = self._buckets.get((grant.account, grant.kind))
             if bucket is not None and bucket.active and grant.limited:
                 bucket.grant(grant.rate, grant.credit, asked_ms + lease_ms, now_ms)
+
+    def _asked(self, buckets: Iterable[LeasedBucket], now_ms: float) -> list[Demand]:
+        demands = []
+        for bucket in buckets:
+            self._fresh.pop(bucket, None)
+            demands.append(bucket.demand(now_ms))
+            if not bucket.active:
+                self._let_go(bucket)
+        return demands
 
     def _bucket_at(self, now_ms: float) -> Callable[[Account, QuotaKind, float], LeasedBucket]:
         def bucket_of(account: Account, kind: QuotaKind, rate: float) -> LeasedBucket:

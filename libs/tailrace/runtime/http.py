@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from http import HTTPStatus
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -32,15 +32,28 @@ class Page(NamedTuple):
     body: bytes
 
 
+async def _nothing() -> None: ...
+
+
 class Pages:
     """What the three paths show at this moment."""
 
     def __init__(
-        self, registry: CollectorRegistry, is_ready: Callable[[], bool], health: Callable[[], dict[str, bool]]
+        self,
+        registry: CollectorRegistry,
+        is_ready: Callable[[], bool],
+        health: Callable[[], dict[str, bool]],
+        before_metrics: Callable[[], Awaitable[None]] = _nothing,
     ) -> None:
         self._registry = registry
         self._is_ready = is_ready
         self._health = health
+        self._before_metrics = before_metrics
+
+    async def prepare(self, head: bytes) -> None:
+        """To be awaited right before the answer to a request's head is made."""
+        if b" /metrics" in head.split(b"\r\n", 1)[0]:
+            await self._before_metrics()
 
     def get(self, path: str) -> Page:
         if path == "/metrics":
@@ -78,9 +91,11 @@ async def serve_pages(pages: Pages, host: str, port: int, clock: Clock) -> async
         peer = writer.get_extra_info("peername")
         timer = clock.call_later(_REQUEST_MS_MAX, writer.transport.abort)
         try:
-            # None of them is ever answered for longer than a turn of the loop, so there is always one that gives way.
+            # Each of them may be ended at any moment, so there is always one that gives way.
             connections.admit(writer, peer[0] if peer else "", writer.transport.abort)
-            writer.write(respond(pages, await reader.readuntil(b"\r\n\r\n")))
+            head = await reader.readuntil(b"\r\n\r\n")
+            await pages.prepare(head)
+            writer.write(respond(pages, head))
             await writer.drain()
             writer.close()
             await writer.wait_closed()

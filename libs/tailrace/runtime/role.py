@@ -47,6 +47,7 @@ class Opened(Protocol):
     Address names in use: "internal" ("unix:/path" or "host:port"), "client" (Kafka clients, "host:port"),
     "admin" (REST and console). The runtime adds "http", where it serves health and metrics.
     A role may have `health() -> dict[str, bool]`; `/healthz` then shows it and fails while one of them is false.
+    It may have `async before_metrics()`, for what takes so long to count that others must have their turn meanwhile.
     """
 
     @property

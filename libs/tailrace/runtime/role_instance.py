@@ -7,7 +7,7 @@ import contextlib
 import os
 import random
 import resource
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
@@ -62,6 +62,7 @@ async def run_service(service: RoleInstance, stop: asyncio.Event, *, alone: bool
         environment.registry,
         lambda: opened is not None and opened.ready.is_set(),
         lambda: _health(opened),
+        lambda: _before_metrics(opened),
     )
     server = await http.serve_pages(
         pages, service.config.health_listen, _health_port(service.config), environment.clock
@@ -126,6 +127,12 @@ def _health_port(config: Config) -> int:
 def _health(opened: Opened | None) -> dict[str, bool]:
     health: Callable[[], dict[str, bool]] | None = getattr(opened, "health", None)
     return {"opened": opened is not None, **(health() if health else {})}
+
+
+async def _before_metrics(opened: Opened | None) -> None:
+    prepare: Callable[[], Awaitable[None]] | None = getattr(opened, "before_metrics", None)
+    if prepare is not None:
+        await prepare()
 
 
 async def _ready_before(opened: Opened, stop: asyncio.Event) -> bool:

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any, Final
 from kafka.protocol.api_data import ApiData
 from kafka.protocol.api_message import ApiMessage
 
+from tailrace.wire.library import encode_by_schema
+
 if TYPE_CHECKING:
     from kafka.protocol.admin import (
         AlterClientQuotasRequest,
@@ -358,11 +360,17 @@ __all__ = [
 ]
 
 
+# To compile its generated encoder takes Python more than 10 ms, in one step of the first request's event loop.
+_BY_SCHEMA: Final = frozenset({"DescribeQuorumResponse"})
+
+
 def __getattr__(name: str) -> Any:
     """A class at its first use: to build all of them takes 40 ms, and a command of the command line needs a few."""
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     globals()[name] = found = getattr(_package(name.removesuffix("Request").removesuffix("Response")), name)
+    if name in _BY_SCHEMA:
+        encode_by_schema(found)
     return found
 
 

@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import importlib
 import socket
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from uuid import UUID
@@ -45,8 +45,15 @@ _DRAIN_MS = 400.0
 class OpenGateway:
     """A gateway that runs; ready once it has an image with one broker that is not fenced."""
 
-    def __init__(self, gateway: AnsweringGateway, follower: MetadataFollower, addresses: dict[str, str]) -> None:
+    def __init__(
+        self,
+        gateway: AnsweringGateway,
+        follower: MetadataFollower,
+        addresses: dict[str, str],
+        before_metrics: Callable[[], Awaitable[None]],
+    ) -> None:
         self.gateway = gateway
+        self.before_metrics = before_metrics
         self.follower = follower
         self.addresses = addresses
         self.ready = asyncio.Event()
@@ -119,7 +126,7 @@ async def open_gateway(config: Config, environment: Environment) -> AsyncIterato
         follower.on_move(gateway.controller_moved)
         sweep = RelayDeadlineCheck(gateway)
         stack.callback(sweep.close)
-        GatewayMetrics(environment.registry, gateway, config.min_insync_replicas, throttled, handshakes)
+        metrics = GatewayMetrics(environment.registry, gateway, config.min_insync_replicas, throttled, handshakes)
         RequestMemoryMetrics(environment.registry, gateway.memory)
         addresses = {"client": ",".join(listener.addresses)}
         endpoints = [Endpoint("CLIENT", listener.hosts[0], listener.base_port)]
@@ -138,7 +145,7 @@ async def open_gateway(config: Config, environment: Environment) -> AsyncIterato
         )
         stack.push_async_callback(admin.close)
         rest = Rest(admin, config, environment)
-        opened = OpenGateway(gateway, follower, addresses)
+        opened = OpenGateway(gateway, follower, addresses, metrics.prepare)
         if config.admin_port:
             addresses["admin"] = str(Address(config.gateway_listen[0], config.admin_port))
             await stack.enter_async_context(beside(rest.run_after(opened.ready)))

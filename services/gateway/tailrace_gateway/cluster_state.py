@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Generator
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Final
 
 from tailrace.kafka.resources import ALL_BROKERS, ConfigResource
 from tailrace.metadata.image import BrokerImage, MetadataImage, PartitionImage
 from tailrace.metadata.moves import Partition
+from tailrace.metadata.replay import whole
 
 MIN_INSYNC_REPLICAS = "min.insync.replicas"
+_AT_ONCE: Final = 500  # partitions: each takes some two microseconds
 
 
 class BrokerStatus(StrEnum):
@@ -65,6 +69,11 @@ def min_isr_of(image: MetadataImage, topic: str, replicas: int, default: int) ->
 
 def state_of(image: MetadataImage, min_insync_replicas: int) -> ClusterState:
     """The state of an image; min_insync_replicas is what brokers' files say, where nothing else does."""
+    return whole(state_in_pieces(image, min_insync_replicas))
+
+
+def state_in_pieces(image: MetadataImage, min_insync_replicas: int) -> Generator[None, None, ClusterState]:
+    """As state_of; yields after every few hundred of the partitions, so that others have their turn."""
     led, held, synced = Counter[int](), Counter[int](), Counter[int]()
     lists: dict[str, list[Partition]] = {
         name: [] for name in ("offline", "under_replicated", "under_min_isr", "at_min_isr", "not_preferred", "moving")
@@ -81,6 +90,8 @@ def state_of(image: MetadataImage, min_insync_replicas: int) -> ClusterState:
             synced.update(partition.isr)
             for word in _words(partition, min_isr):
                 lists[word].append((name, index))
+            if not partitions % _AT_ONCE:
+                yield
     return ClusterState(
         brokers=tuple(
             BrokerState(node, status_of(broker), broker.rack, led[node], held[node], synced[node])

@@ -33,8 +33,10 @@ class QuotaMetrics(Collector):
         self._used = dict.fromkeys(QuotaKind, 0.0)
         registry.register(self)
 
-    def acquired(self, demands: Sequence[Demand]) -> None:
+    def asked(self) -> None:
         self._requests += 1
+
+    def acquired(self, demands: Sequence[Demand]) -> None:
         self._leases += len(demands)
         for demand in demands:
             self._used[demand.kind] += demand.used

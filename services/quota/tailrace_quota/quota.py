@@ -52,6 +52,10 @@ class Quota:
         if old is new or new.services is not old.services or new.brokers is not old.brokers:
             self._holders = lease_holders(new)
 
+    def asked(self) -> None:
+        """Counts a request for leases, whose demands come some at a time."""
+        self._metrics.asked()
+
     async def acquire(self, gateway: Gateway, demands: Sequence[Demand]) -> list[Grant]:
         """Leases for one gateway or broker, in the order of its demands; raises StoreUnavailable."""
         now_ms = self._clock.monotonic_ms()

@@ -5,8 +5,10 @@ from uuid import UUID
 
 import pytest
 
+from support.steps import longest_stretch
 from tailrace.metadata.image import BrokerImage, MetadataImage, PartitionImage, TopicImage
-from tailrace_gateway.cluster_state import BrokerStatus, ClusterState, min_isr_of, state_of
+from tailrace.net.pieces import in_turns
+from tailrace_gateway.cluster_state import BrokerStatus, ClusterState, min_isr_of, state_in_pieces, state_of
 
 TOPIC, BROKER = 2, 4
 
@@ -58,6 +60,14 @@ def test_brokers_have_their_state_and_their_share() -> None:
         (BrokerStatus.FENCED, 0, 2, 0),
     ]
     assert (state.topics, state.partitions, state.with_elr) == (1, 2, 0)
+
+
+async def test_the_state_of_many_partitions_is_no_long_step() -> None:
+    async def longest(count: int) -> int:
+        return await longest_stretch(in_turns(state_in_pieces(image(*(partition(0, 1) for _ in range(count))), 1)))
+
+    await longest(2000)  # what is remembered from then on is no part of it
+    assert await longest(4000) < 1.25 * await longest(2000)
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from uuid import UUID
 import pytest
 
 from tailrace.metadata.image import MetadataImage, TopicImage
-from tailrace.net.pieces import at_once
+from tailrace.metadata.replay import whole
 from tailrace.wire import codec
 from tailrace.wire import messages as m
 from tailrace.wire.apis import ApiKey
@@ -112,7 +112,7 @@ def test_an_answer_put_together_is_the_one_that_the_codec_writes(version: int) -
         row(error_code=3, name=f"t{number}", topic_id=ID_A, is_internal=False, partitions=[]) for number in range(200)
     ]
     for count in (0, 1, 126, 127, 128, 200):
-        told = at_once(encoding_metadata(response(), version, [encode_topic(one, version) for one in rows[:count]]))
+        told = whole(encoding_metadata(response(), version, [encode_topic(one, version) for one in rows[:count]]))
         assert told.body == codec.encode_response_body(response(*rows[:count]), version)
 
 

@@ -14,16 +14,20 @@ from typing import Any
 import pytest
 import structlog
 
+from tailrace.net import garbage_collection
+from tailrace.net import large as large_module
 from tailrace.net.address import Address
 from tailrace.net.client import Client, Disconnected
 from tailrace.net.context import Context
 from tailrace.net.dispatch import Handler, Service
+from tailrace.net.garbage_collection import SOON_SECONDS, VERY_LARGE_BYTES, Collections
 from tailrace.net.large import LARGE_BYTES, MANY_ROWS, Large, has_many_rows
 from tailrace.net.let_go import let_go
 from tailrace.net.pieces import others_first
 from tailrace.net.server import serve
 from tailrace.wire import codec
 from tailrace.wire.apis import INTERNAL_APIS, ApiKey
+from tailrace.wire.header import parse_request_header
 from tailrace.wire.messages import (
     DescribeGroupsRequest,
     HeartbeatRequest,
@@ -189,6 +193,51 @@ def test_where_no_thread_can_be_started_nothing_is_held_for_ever(monkeypatch: py
     with pytest.raises(RuntimeError, match="new thread"):
         Large().begin(lambda: None)
     assert (sys.getswitchinterval(), gc.isenabled()) == (interval, collects)
+
+
+async def test_a_collection_that_is_due_takes_place_between_two_very_large_requests(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    used, events, go_on, begun = [0.0], list[str](), asyncio.Event(), asyncio.Event()
+    monkeypatch.setattr(large_module, "COLLECTIONS", Collections(lambda: used[0]))
+    monkeypatch.setattr(gc, "collect", lambda: events.append("collected"))
+    large, body = Large(), memoryview(codec.encode_request(request(2 * VERY_LARGE_BYTES // 21), 6, 1, "x"))
+    body = body[4 + parse_request_header(body[4:]).body_offset :]
+    assert len(body) >= VERY_LARGE_BYTES
+
+    async def ask(name: str) -> None:
+        async with large.request(ApiKey.LIST_OFFSETS, 6, body):
+            events.append(f"{name} is there")
+            begun.set()
+            await go_on.wait()
+        events.append(f"{name} has ended")
+
+    first = asyncio.create_task(ask("first"))
+    await begun.wait()
+    used[0] = SOON_SECONDS + 1
+    second = asyncio.create_task(ask("second"))
+    for _ in range(100):
+        await others_first()
+    go_on.set()
+    await asyncio.gather(first, second)
+    assert events == ["first is there", "first has ended", "collected", "second is there", "second has ended"]
+    await large.run(int)  # which lets the rows go before
+    assert gc.isenabled()
+
+
+async def test_a_collection_that_is_due_waits_for_a_request_some_seconds_at_most(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    used, collected = [0.0], asyncio.Event()
+    collections = Collections(lambda: used[0])
+    with collections.while_in_use(VERY_LARGE_BYTES):
+        used[0] = SOON_SECONDS + 1
+        monkeypatch.setattr(garbage_collection, "_LONGEST_WAIT_SECONDS", 0.0)
+        monkeypatch.setattr(gc, "collect", collected.set)
+        await collections.pause()
+        collections.collect_soon()
+        assert collected.is_set() and not collections.soon
+    assert gc.isenabled()
 
 
 def rows(count: int) -> list[Any]:

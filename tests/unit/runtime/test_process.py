@@ -52,6 +52,18 @@ def test_pages_answer_with_the_status_a_prober_expects(request_line: str, status
     assert len(body) == (0 if request_line.startswith("HEAD") else length)
 
 
+async def test_what_metrics_need_is_prepared_before_they_are_shown_and_for_nothing_else() -> None:
+    prepared = []
+
+    async def prepare() -> None:
+        prepared.append(1)
+
+    shown = Pages(CollectorRegistry(), lambda: True, dict, prepare)
+    for path, count in (("/healthz", 0), ("/metrics", 1), ("/metrics?name=x", 2)):
+        await shown.prepare(f"GET {path} HTTP/1.1\r\n\r\n".encode())
+        assert len(prepared) == count
+
+
 def test_readiness_and_health_fail_with_what_is_wrong() -> None:
     assert respond(pages(ready=False), b"GET /readyz HTTP/1.1\r\n\r\n").startswith(b"HTTP/1.1 503")
     unhealthy = respond(pages(healthy=False), b"GET /healthz HTTP/1.1\r\n\r\n")

@@ -7,7 +7,9 @@ import pytest
 
 from tailrace.wire import messages
 from tailrace.wire.apis import INTERNAL_APIS, Api
+from tailrace.wire.library import compiled_encoder
 
+MOST_LINES = 1000  # at some 9 microseconds each
 ROWS = pytest.mark.parametrize("api", INTERNAL_APIS.values(), ids=lambda api: api.name)
 
 
@@ -21,6 +23,16 @@ def test_a_row_names_the_messages_of_its_key(api: Api) -> None:
 def test_a_row_says_from_which_version_on_messages_are_flexible(api: Api) -> None:
     for version in range(api.min_version, api.max_version + 1):
         assert api.flexible(version) == api.request.flexible_version_q(version)
+
+
+@ROWS
+def test_no_encoder_that_a_request_has_generated_is_so_long_that_others_wait_for_its_compiling(api: Api) -> None:
+    for version in range(api.min_version, api.max_version + 1):
+        for message in (api.request, api.response):
+            code = getattr(
+                compiled_encoder(message, version), "__code__", None
+            )  # none of what is encoded by its schema
+            assert code is None or max(line for *_, line in code.co_lines() if line) < MOST_LINES
 
 
 def test_what_is_no_message_is_none() -> None:

@@ -72,7 +72,7 @@ def show(
         for entry in sorted(entries, key=lambda entry: str(entry.name))
         if everything or entry.config_source != ConfigSource.DEFAULT_CONFIG
     ]
-    table(("key", "value", "from"), list(rows))
+    table(("key", "value", "from"), list(rows), most_chars=None)
 
 
 def _source(number: int) -> str:

@@ -99,9 +99,15 @@ def local_time(time_ms: int) -> str:
     return datetime.fromtimestamp(time_ms / 1000).astimezone().isoformat(" ", "milliseconds")
 
 
-def table(head: tuple[str, ...], rows: list[tuple[object, ...]]) -> None:
-    """Aligned columns; plain text, so that it can be piped."""
-    texts = [head, *(tuple(str(cell).translate(_CONTROLS) for cell in row) for row in rows)]
+def table(head: tuple[str, ...], rows: list[tuple[object, ...]], most_chars: int | None = 255) -> None:
+    """Aligned columns; plain text, so that it can be piped. A cell that is longer, as a client's 32 KB id, is cut."""
+    texts = [head, *(tuple(_cell(cell, most_chars) for cell in row) for row in rows)]
     widths = [max(len(row[column]) for row in texts) for column in range(len(head))]
     for row in texts:
         typer.echo("  ".join(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True)).rstrip())
+
+
+def _cell(value: object, most_chars: int | None) -> str:
+    text = str(value)
+    shown = text if most_chars is None or len(text) <= most_chars else text[:most_chars] + "…"
+    return shown.translate(_CONTROLS)

@@ -38,7 +38,7 @@ class AdminBackend(Protocol):
         """The newest image; it never waits."""
         ...
 
-    def state(self) -> ClusterState:
+    async def state(self) -> ClusterState:
         """What the newest image says of brokers and partitions."""
         ...
 

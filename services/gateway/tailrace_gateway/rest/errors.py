@@ -14,7 +14,7 @@ from starlette.exceptions import HTTPException
 from starlette.routing import Match, Route
 from starlette.types import Send
 
-from tailrace.errors import ApiError, ErrorCode
+from tailrace.errors import ApiError, ErrorCode, shortened
 
 BAD_REQUEST = 40002
 FORBIDDEN = 40301
@@ -80,6 +80,8 @@ class RestError(Exception):
     """An answer that is not a success."""
 
     def __init__(self, status: HTTPStatus, error_code: int, message: str) -> None:
+        """A sentence that quotes a client's 32 KB id is cut, as ApiError's."""
+        message = shortened(message)
         super().__init__(message)
         self.status = status
         self.error_code = error_code

@@ -8,7 +8,7 @@ import httpx
 import pytest
 
 from support.rest_backend import MemoryBackend, MemoryGroup
-from tailrace.errors import ApiError, ErrorCode
+from tailrace.errors import MOST_MESSAGE_CHARS, ApiError, ErrorCode
 from tailrace.wire.hot.producers import DescribedProducer, PartitionProducers, pack
 from tailrace.wire.messages import DescribeCleanerResponse, DescribeGroupsResponse
 
@@ -28,6 +28,12 @@ def assigned(*pairs: tuple[str, int]) -> bytes:
     for topic, partition in pairs:
         data += struct.pack(">h", len(topic)) + topic.encode() + struct.pack(">ii", 1, partition)
     return data + struct.pack(">i", -1)
+
+
+async def test_a_sentence_that_quotes_a_very_long_id_is_cut(http: httpx.AsyncClient) -> None:
+    answer = await http.get(f"/v3/clusters/{'x' * 32_000}/brokers")
+    assert answer.status_code == 404
+    assert "xxx" in answer.json()["message"] and len(answer.json()["message"]) == MOST_MESSAGE_CHARS + 1
 
 
 async def test_the_cluster_names_itself_and_links_to_the_rest(http: httpx.AsyncClient) -> None:

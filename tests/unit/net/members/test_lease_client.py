@@ -6,16 +6,20 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 from random import Random
 from uuid import uuid4
 
 from prometheus_client import CollectorRegistry, generate_latest
 
+from support.many_rows import Connection
+from support.steps import longest_stretch
 from tailrace.metadata.image import MetadataImage, ServiceImage
 from tailrace.metadata.records import Endpoint
 from tailrace.net.address import Address
 from tailrace.net.client import Client
+from tailrace.net.context import Context
 from tailrace.net.dispatch import Service
 from tailrace.net.members.lease_client import LeaseClient
 from tailrace.net.server import serve
@@ -23,15 +27,16 @@ from tailrace.quota.entity import ClientQuotas, QuotaEntity, QuotaKind
 from tailrace.quota.leased import LeasedQuota
 from tailrace.quota.leased_bucket import Terms
 from tailrace.runtime.clock import SystemClock
-from tailrace.wire.apis import INTERNAL_APIS
+from tailrace.wire.apis import INTERNAL_APIS, ApiKey
 from tailrace.wire.messages import AcquireLeaseRequest
-from tailrace_quota.handlers import HANDLERS
+from tailrace_quota.handlers import HANDLERS, acquire_lease
 from tailrace_quota.metrics import QuotaMetrics
 from tailrace_quota.quota import Quota
 from tailrace_quota.scopes import Scopes
 from tailrace_quota.store.memory import MemoryStore
 
 LEASE_MS = 100
+MANY = 500  # leases
 RATE = 1000.0
 BOOT_ID = "boot"
 QUOTAS: dict[QuotaEntity, dict[str, float]] = {(("client-id", "app"),): {"producer_byte_rate": RATE}}
@@ -62,11 +67,13 @@ class Told(LeasedQuota):
     """Tells when a lease came."""
 
     def __init__(self) -> None:
-        super().__init__(Terms(LEASE_MS, "last", 15_000, 1000), 10)
+        super().__init__(Terms(LEASE_MS, "last", 15_000, 1000), MANY)
         self.leased = asyncio.Event()
+        self.most_at_once = 0
 
     def granted(self, grants, lease_ms, asked_ms, now_ms):  # type: ignore[no-untyped-def]
         super().granted(grants, lease_ms, asked_ms, now_ms)
+        self.most_at_once = max(self.most_at_once, len(grants))
         self.leased.set()
 
 
@@ -167,6 +174,43 @@ async def test_leases_are_renewed_while_the_client_is_active(tmp_path: Path) -> 
         first = meter.buckets[QuotaKind.PRODUCE].expires_ms
         await lease(leased)
         assert meter.buckets[QuotaKind.PRODUCE].expires_ms > first
+
+
+async def test_very_many_leases_are_asked_for_some_at_a_time(tmp_path: Path) -> None:
+    metadata = replace(image({0: tmp_path / "q0.sock"}), quotas={(("client-id", None),): {"producer_byte_rate": RATE}})
+    async with quota_service(tmp_path / "q0.sock", metadata), gateway(metadata) as (leased, client):
+        now_ms = SystemClock().monotonic_ms()
+        meters = [leased.meter("u", f"app-{number}", now_ms) for number in range(MANY)]
+        for meter in meters:
+            meter.charge(QuotaKind.PRODUCE, 1, now_ms)
+        first_ms = [meter.buckets[QuotaKind.PRODUCE].expires_ms for meter in meters]
+        async with asyncio.timeout(5):
+            while any(
+                meter.buckets[QuotaKind.PRODUCE].expires_ms <= before_ms
+                for meter, before_ms in zip(meters, first_ms, strict=True)
+            ):
+                leased.leased.clear()
+                await leased.leased.wait()
+        assert client.available
+    assert leased.most_at_once <= MANY / 2
+
+
+async def test_a_request_for_very_many_leases_is_no_long_step(tmp_path: Path) -> None:
+    clock, metadata = SystemClock(), image({})
+    store = MemoryStore(LEASE_MS, 10, clock.monotonic_ms() - LEASE_MS)
+    quota = Quota(store, LEASE_MS, 10, clock, QuotaMetrics(CollectorRegistry()), Scopes("cluster", SilentLog()))
+    quota.on_image(metadata, metadata)
+
+    async def longest(count: int) -> int:
+        entry = AcquireLeaseRequest.LeaseDemand(
+            user=None, client_id="app", ip=None, broker=None, kind=QuotaKind.PRODUCE, rate=1.0
+        )
+        request = AcquireLeaseRequest(gateway_id=0, incarnation_id=uuid4(), entries=[entry] * count)
+        return await longest_stretch(acquire_lease.handle(request, context, quota))
+
+    context = Context(ApiKey.ACQUIRE_LEASE, 0, 1, "test", Connection())
+    await longest(4 * MANY)  # what is remembered from then on is no part of it
+    assert await longest(4 * MANY) < 1.25 * await longest(2 * MANY)
 
 
 async def test_a_quota_service_that_comes_later_is_found(tmp_path: Path) -> None:

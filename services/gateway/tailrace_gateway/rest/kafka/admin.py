@@ -14,11 +14,12 @@ from tailrace.net.client import Client, UnservedError
 from tailrace.net.context import Identity
 from tailrace.net.members.endpoints import address_of
 from tailrace.net.members.shards import owner_address, shard_of
+from tailrace.net.pieces import in_turns
 from tailrace.wire import codec
 from tailrace.wire.apis import ApiKey
 from tailrace.wire.hot.producers import PartitionProducers, decode_describe_producers
 from tailrace.wire.messages import ApiMessage, DescribeProducersRequest
-from tailrace_gateway.cluster_state import ClusterState, state_of
+from tailrace_gateway.cluster_state import ClusterState, state_in_pieces
 from tailrace_gateway.forward import unfenced
 from tailrace_gateway.forward.controller import READ_ONLY
 from tailrace_gateway.gateway import Gateway
@@ -52,8 +53,8 @@ class GatewayAdmin:
     def image(self) -> MetadataImage:
         return self._gateway.image
 
-    def state(self) -> ClusterState:
-        return state_of(self._gateway.image, self._min_insync_replicas)
+    async def state(self) -> ClusterState:
+        return await in_turns(state_in_pieces(self._gateway.image, self._min_insync_replicas))
 
     def log_dir_marks(self, total_bytes: int) -> Marks:
         return self._log_dir_marks(total_bytes)

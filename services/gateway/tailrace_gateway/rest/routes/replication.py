@@ -177,7 +177,7 @@ def _count(partitions: tuple[Partition, ...]) -> PartitionCount:
 @router.get("/status")
 async def get_status(scope: InCluster) -> ClusterStatus:
     """Controller, brokers, and the partitions that are not as they should be."""
-    state, controller = scope.backend.state(), scope.backend.controller()
+    state, controller = await scope.backend.state(), scope.backend.controller()
     moving = state.reassigning[:_NAMED_MAX]
     live = [row.broker_id for row in state.brokers if row.status != BrokerStatus.FENCED]
     copied, dirs = await asyncio.gather(
