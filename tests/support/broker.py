@@ -17,6 +17,7 @@ from prometheus_client import CollectorRegistry
 from tailrace.config import Config
 from tailrace.log.directory.log_dir import LogDir
 from tailrace.metadata.image import MetadataImage, PartitionImage, ShardImage, TopicImage
+from tailrace.metadata.replay import whole
 from tailrace.net.address import Address
 from tailrace.net.authentication.client import open_proven
 from tailrace.net.authentication.proof import Secret
@@ -24,7 +25,7 @@ from tailrace.net.background import beside
 from tailrace.net.client import Client
 from tailrace.net.context import Identity
 from tailrace.net.metadata.follower import Subscriber
-from tailrace.net.pieces import Steps, at_once
+from tailrace.net.pieces import Steps
 from tailrace.records.record import Record, build
 from tailrace.runtime.clock import SystemClock
 from tailrace.runtime.role import Environment
@@ -58,11 +59,11 @@ class FollowerTwin:
         self._subscribers.append(callback)
 
     async def begin(self, callback: Subscriber) -> None:
-        at_once(callback(MetadataImage(), self.image) or _nothing())
+        whole(callback(MetadataImage(), self.image) or _nothing())
         self.subscribe(callback)
 
     async def again(self, callback: Subscriber) -> None:
-        at_once(callback(self.image, self.image) or _nothing())
+        whole(callback(self.image, self.image) or _nothing())
 
     async def ask_controller(self, message: Any, timeout_ms: float) -> Any:
         if self.on_ask is None:
@@ -90,7 +91,7 @@ class FollowerTwin:
         """What follows the image hears of this one; nobody who waits is woken."""
         old, self.image = self.image, image
         for callback in self._subscribers:
-            at_once(callback(old, image) or _nothing())
+            whole(callback(old, image) or _nothing())
         self.applied = image
 
 
@@ -128,7 +129,7 @@ class Running:
 
     def release(self) -> None:
         """What a registration would have it lead it leads, as the image says; nobody hears of it."""
-        at_once(self.broker.topics.release(self.broker.image, lambda changes: None))
+        whole(self.broker.topics.release(self.broker.image, lambda changes: None))
 
     async def open_wire(self) -> Any:
         """The transport of the client's connection, for requests to which a test expects no answer."""
@@ -232,7 +233,7 @@ async def running(
         )
         await broker.begin()
         if not held_back:
-            at_once(broker.topics.release_alone(broker.image, lambda changes: None))
+            whole(broker.topics.release_alone(broker.image, lambda changes: None))
         async with app.open_listener(broker, config, environment) as (server, _, addresses):
             replicas = Replicas(broker, clock, environment.random, "boot", log)
             running = Running(broker, follower, server.addresses[-1], replicas)
