@@ -128,14 +128,14 @@ def leave_group(group_id: str, members: Iterable[str]) -> Body:
     return Body(LEAVE_GROUP, 3, text(group_id) + rows(text(member) + text(None) for member in members))
 
 
-def join_group(group_id: str, subscription: bytes) -> Body:
+def join_group(group_id: str, subscription: bytes, member: str = "") -> Body:
     protocols = rows([text("range") + data(subscription)])
-    return Body(JOIN_GROUP, 0, text(group_id) + struct.pack(">i", 60_000) + text("") + text("consumer") + protocols)
+    return Body(JOIN_GROUP, 0, text(group_id) + struct.pack(">i", 60_000) + text(member) + text("consumer") + protocols)
 
 
-def sync_group(group_id: str, member: str, assignments: Iterable[tuple[str, bytes]]) -> Body:
+def sync_group(group_id: str, member: str, assignments: Iterable[tuple[str, bytes]], generation_id: int = 1) -> Body:
     listed = rows(text(name) + data(assignment) for name, assignment in assignments)
-    return Body(SYNC_GROUP, 0, text(group_id) + struct.pack(">i", 1) + text(member) + listed)
+    return Body(SYNC_GROUP, 0, text(group_id) + struct.pack(">i", generation_id) + text(member) + listed)
 
 
 def create_on_each(name: str, brokers: int) -> Body:

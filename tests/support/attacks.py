@@ -9,10 +9,12 @@ from __future__ import annotations
 import http.client
 import json
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from http import HTTPStatus
+from itertools import count
+from threading import Event
 from typing import Any
 
 from support import abuse
@@ -25,6 +27,8 @@ from tailrace.testing import Cluster
 WIDE, COLD, GROUP, LARGE = "wide", "cold", "many", "large"
 PARTITIONS, MEMBER_BYTES = 5_000, 900_000
 TOPICS = 4_900  # of a partition each, so many records may one decision of the controller have
+_CROWDS = count()
+_AT_ONCE = 20  # members of a large group, of which each waits on a connection of its own
 
 
 @dataclass(frozen=True)
@@ -152,6 +156,39 @@ def _one_row_each(row: bytes, count: int) -> bytes:
     return rows(text(name) + rows([row]) for name in _names("nobody", count))
 
 
+def _large_group(cluster: Cluster, members: int) -> int:
+    """All join, then all send SyncGroup: it is decided about all of them when the last one has.
+
+    They come in the course of seconds, because what is of interest is one decision, not very many requests at once.
+    """
+    group = f"crowd-{next(_CROWDS)}"  # the members of an earlier one would be waited for
+    leader, *others = clients = [Client(cluster) for _ in range(members)]
+
+    def begin(asked: Iterable[tuple[Client, abuse.Body]]) -> None:
+        for number, (client, body) in enumerate(asked, 1):
+            client.begin(body)
+            if number % _AT_ONCE == 0:
+                Event().wait(0.02)
+
+    def come() -> bool:
+        return asking.answer(abuse.describe_groups(rows([text(group)]))).count(b"abuse-") == members
+
+    name = _last_text(leader.answer(abuse.join_group(group, b""))[10:]).decode()
+    begin((client, abuse.join_group(group, b"")) for client in others)
+    with Client(cluster) as asking:
+        until(come, "all members")
+    leader.begin(abuse.join_group(group, b"", name))
+    joined = [client.receive_frame() for client in clients]
+    names = [_last_text(frame[10:]).decode() for frame in joined]
+    assert len(joined[0]) > max(map(len, joined[1:])), "another leads, or not all are in one generation"
+    begin((client, abuse.sync_group(group, each, (), 2)) for client, each in zip(others, names[1:], strict=True))
+    leader.begin(abuse.sync_group(group, name, ((each, b"all") for each in names), 2))
+    synced = [client.receive_frame() for client in clients]
+    for client in clients:
+        client.close()
+    return sum(map(len, (*joined, *synced)))
+
+
 _DELETED, _EPOCH, _ENDS = struct.pack(">iq", 0, 0), struct.pack(">iii", 0, -1, 0), struct.pack(">iiq", 0, -1, -1)
 NULLS = Attack("4 OffsetCommit: 5,000 offsets with 4,096 NULs", _commits_of_nulls, _one_by_one)
 ATTACKS = (
@@ -258,6 +295,12 @@ ATTACKS = (
         answer_mb=8,
     ),
     NULLS,
+    Attack(
+        "2 JoinGroup, SyncGroup: a group of 5,000 members",
+        lambda scale: max(2, int(5_000 * scale)),
+        _large_group,
+        answer_mb=2,
+    ),
     _rest("status"),
     _rest("topics/-/partitions/-/reassignment"),
     _rest("remove-broker-tasks"),

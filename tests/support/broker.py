@@ -17,7 +17,6 @@ from prometheus_client import CollectorRegistry
 from tailrace.config import Config
 from tailrace.log.directory.log_dir import LogDir
 from tailrace.metadata.image import MetadataImage, PartitionImage, ShardImage, TopicImage
-from tailrace.metadata.replay import whole
 from tailrace.net.address import Address
 from tailrace.net.authentication.client import open_proven
 from tailrace.net.authentication.proof import Secret
@@ -25,10 +24,10 @@ from tailrace.net.background import beside
 from tailrace.net.client import Client
 from tailrace.net.context import Identity
 from tailrace.net.metadata.follower import Subscriber
-from tailrace.net.pieces import Steps
 from tailrace.records.record import Record, build
 from tailrace.runtime.clock import SystemClock
 from tailrace.runtime.role import Environment
+from tailrace.steps import Steps, whole
 from tailrace.wire.messages import FetchRequest, PreambleRequest, ProduceRequest
 from tailrace_broker import app
 from tailrace_broker.broker import Broker
@@ -95,7 +94,7 @@ class FollowerTwin:
         self.applied = image
 
 
-def _nothing() -> Steps:
+def _nothing() -> Steps[None]:
     yield from ()
 
 

@@ -1,8 +1,8 @@
 """How each record changes the image, in one copy per batch: a draft copies a mapping when it first writes to it."""
 
-from collections.abc import Callable, Generator, Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 from uuid import UUID
 
 from tailrace.kafka.resources import ConfigResource
@@ -36,8 +36,8 @@ from tailrace.metadata.records import (
     TopicRecord,
     UnregisterBrokerRecord,
 )
+from tailrace.steps import Steps, whole
 
-T = TypeVar("T")
 RECORDS_AT_ONCE: Final = 100  # a record takes some ten microseconds to decode and to apply
 
 
@@ -67,7 +67,7 @@ class _Draft:
             self.partitions[name] = list(self.peek("topics")[name].partitions)
         return self.partitions[name]
 
-    def finish(self) -> Generator[None, None, MetadataImage]:
+    def finish(self) -> Steps[MetadataImage]:
         """Returns the new image; yields as replay_in_pieces does."""
         for number, (name, partitions) in enumerate(self.partitions.items(), 1):
             topics = self.mapping("topics")
@@ -79,7 +79,7 @@ class _Draft:
 
 def replay_in_pieces(
     image: MetadataImage, records: Iterable[MetadataRecord], offset: int, epoch: int
-) -> Generator[None, None, MetadataImage]:
+) -> Steps[MetadataImage]:
     """As replay; yields after every RECORDS_AT_ONCE of them: others have their turn, and see the image from before."""
     draft = _Draft(image)
     for number, record in enumerate(records, 1):
@@ -92,16 +92,6 @@ def replay_in_pieces(
 def replay(image: MetadataImage, records: Iterable[MetadataRecord], offset: int, epoch: int) -> MetadataImage:
     """Returns the image after a batch whose last record has this offset; copies each touched mapping once."""
     return whole(replay_in_pieces(image, records, offset, epoch))
-
-
-def whole(pieces: Generator[None, None, T]) -> T:
-    """Returns what was begun, without a pause: for what is known to be little, or where nobody waits."""
-    while True:
-        try:
-            next(pieces)
-        except StopIteration as ended:
-            found: T = ended.value
-            return found
 
 
 def planned(image: MetadataImage, records: Iterable[MetadataRecord]) -> MetadataImage:

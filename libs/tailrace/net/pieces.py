@@ -10,12 +10,13 @@ from __future__ import annotations
 import asyncio
 import heapq
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Generator, Hashable, Iterable, Iterator
-from typing import Any, Final, TypeAlias, TypeVar
+from collections.abc import AsyncIterator, Callable, Hashable, Iterable, Iterator
+from typing import Any, Final, TypeVar
 from weakref import WeakKeyDictionary
 
 from tailrace.net.spread import Spread
 from tailrace.processor_time import thread_time_ms
+from tailrace.steps import Steps
 
 ROWS_AT_ONCE: Final = 500
 _FREED_AT_ONCE: Final = 100
@@ -24,7 +25,6 @@ _MOST_MS: Final = 2.0  # of processor time
 _Row = TypeVar("_Row")
 _Key = TypeVar("_Key", bound=Hashable)
 _Found = TypeVar("_Found")
-Steps: TypeAlias = Generator[None, None, None]  # work that may pause wherever it yields; see in_turns
 
 
 class _Turns:
@@ -111,7 +111,7 @@ def with_rows(owners: Iterable[_Row], name: str) -> Iterator[tuple[_Row, Any]]:
             yield owner, row
 
 
-async def in_turns(steps: Generator[None, None, _Found]) -> _Found:
+async def in_turns(steps: Steps[_Found]) -> _Found:
     """What a generator returns; wherever it yields others have their turn."""
     while True:
         try:

@@ -21,7 +21,8 @@ from tailrace.metadata.image import MetadataImage, PartitionImage
 from tailrace.metadata.records import NO_LEADER
 from tailrace.net.context import Identity
 from tailrace.net.metadata.follower import MetadataFollower
-from tailrace.net.pieces import Steps, in_pieces
+from tailrace.net.pieces import in_pieces
+from tailrace.steps import Steps
 from tailrace_broker.background.flusher import Flusher
 from tailrace_broker.cold_reads.reads import ColdReads
 from tailrace_broker.connections.adopted import Adopted
@@ -155,7 +156,7 @@ class Broker:
             self._log.warning("no controller is reached: leads what has no other replica, in the leader epoch it had")
             await self.follower.again(lambda _, image: self.topics.release_alone(image, self._carry_out))
 
-    def on_image(self, old: MetadataImage, new: MetadataImage) -> Steps:
+    def on_image(self, old: MetadataImage, new: MetadataImage) -> Steps[None]:
         """Follows the metadata image: new leaders, new configs, deleted topics. One image after the other."""
         if old.configs is not new.configs:
             self._reconfigure(old, new)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Generator
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
@@ -11,7 +10,7 @@ from typing import Final
 from tailrace.kafka.resources import ALL_BROKERS, ConfigResource
 from tailrace.metadata.image import BrokerImage, MetadataImage, PartitionImage
 from tailrace.metadata.moves import Partition
-from tailrace.metadata.replay import whole
+from tailrace.steps import Steps, whole
 
 MIN_INSYNC_REPLICAS = "min.insync.replicas"
 _AT_ONCE: Final = 500  # partitions: each takes some two microseconds
@@ -72,7 +71,7 @@ def state_of(image: MetadataImage, min_insync_replicas: int) -> ClusterState:
     return whole(state_in_pieces(image, min_insync_replicas))
 
 
-def state_in_pieces(image: MetadataImage, min_insync_replicas: int) -> Generator[None, None, ClusterState]:
+def state_in_pieces(image: MetadataImage, min_insync_replicas: int) -> Steps[ClusterState]:
     """As state_of; yields after every few hundred of the partitions, so that others have their turn."""
     led, held, synced = Counter[int](), Counter[int](), Counter[int]()
     lists: dict[str, list[Partition]] = {

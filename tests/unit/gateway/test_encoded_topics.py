@@ -9,7 +9,7 @@ from uuid import UUID
 import pytest
 
 from tailrace.metadata.image import MetadataImage, TopicImage
-from tailrace.metadata.replay import whole
+from tailrace.steps import whole
 from tailrace.wire import codec
 from tailrace.wire import messages as m
 from tailrace.wire.apis import ApiKey

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from typing import Final, NamedTuple
 from uuid import UUID
@@ -11,10 +11,10 @@ from tailrace.metadata import codec
 from tailrace.metadata.image import MetadataImage
 from tailrace.metadata.records import MetadataRecord
 from tailrace.metadata.replay import replay_in_pieces as records_in_pieces
-from tailrace.metadata.replay import whole
 from tailrace.metadata.snapshot import to_records
 from tailrace.records.batch import HEADER_SIZE, read_header
 from tailrace.records.record import Record, build, iterate
+from tailrace.steps import Steps, whole
 
 TOPIC_ID: Final = UUID(int=1)
 SNAPSHOT_BATCH_RECORDS: Final = 1000
@@ -57,7 +57,7 @@ def decode_snapshot(snapshot: Snapshot) -> MetadataImage:
     return whole(snapshot_in_pieces(snapshot))
 
 
-def snapshot_in_pieces(snapshot: Snapshot) -> Generator[None, None, MetadataImage]:
+def snapshot_in_pieces(snapshot: Snapshot) -> Steps[MetadataImage]:
     """As decode_snapshot; wherever it yields others may have their turn."""
     records = (record for batch in _split(snapshot.data) for record in _decode(batch, 0))
     return records_in_pieces(MetadataImage(), records, snapshot.end_offset - 1, snapshot.epoch)
@@ -71,7 +71,7 @@ def replay(image: MetadataImage, data: bytes) -> MetadataImage:
     return whole(replay_in_pieces(image, data))
 
 
-def replay_in_pieces(image: MetadataImage, data: bytes) -> Generator[None, None, MetadataImage]:
+def replay_in_pieces(image: MetadataImage, data: bytes) -> Steps[MetadataImage]:
     """As replay; wherever it yields others may have their turn."""
     news: list[tuple[memoryview, int]] = []  # batches, and how many of their first records the image holds
     offset, epoch = image.offset, image.epoch

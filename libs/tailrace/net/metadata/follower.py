@@ -30,8 +30,9 @@ from tailrace.net.members.environment import ServiceEnvironment
 from tailrace.net.members.internal import NEEDS_SECRET
 from tailrace.net.metadata import cache as metadata_cache
 from tailrace.net.metadata.link import Behind, MetadataLink, PollAnswer
-from tailrace.net.pieces import Steps, in_turns
+from tailrace.net.pieces import in_turns
 from tailrace.net.switching import Switching
+from tailrace.steps import Steps
 from tailrace.wire.apis import ApiKey
 from tailrace.wire.messages import ApiMessage, MetadataOffsetRequest
 
@@ -43,7 +44,7 @@ RETRY_MS = (10, 250)
 _LIVENESS = frozenset(
     {ApiKey.BROKER_REGISTRATION, ApiKey.BROKER_HEARTBEAT, ApiKey.REGISTER_SERVICE, ApiKey.SERVICE_HEARTBEAT}
 )
-Subscriber: TypeAlias = Callable[[MetadataImage, MetadataImage], Steps | None]
+Subscriber: TypeAlias = Callable[[MetadataImage, MetadataImage], Steps[None] | None]
 
 
 class FollowerEnvironment(ServiceEnvironment, Protocol):
@@ -346,7 +347,7 @@ class MetadataFollower:
             self._log.warning("the metadata cache was not written", path=str(path), error=str(failure))
 
 
-async def _take(steps: Steps | None) -> None:
+async def _take(steps: Steps[None] | None) -> None:
     if steps is not None:
         await in_turns(steps)
 

@@ -18,7 +18,8 @@ from tailrace.log.recovery.pending import Recovery
 from tailrace.metadata.directories import directory_of
 from tailrace.metadata.image import MetadataImage, changed
 from tailrace.metadata.names import CLUSTER_METADATA
-from tailrace.net.pieces import Piece, Steps
+from tailrace.net.pieces import Piece
+from tailrace.steps import Steps
 from tailrace_broker.directories.placement import Dir, choose
 
 _AT_ONCE: Final = 50
@@ -184,7 +185,7 @@ class Storage:
             config = self._topic_configs[topic] = TopicConfig.of(overrides, self._config)
         return config
 
-    def follow(self, old: MetadataImage, new: MetadataImage, config: Config) -> Steps:
+    def follow(self, old: MetadataImage, new: MetadataImage, config: Config) -> Steps[None]:
         """Takes up changed topic configs and broker defaults; logs that are open get theirs, all together."""
         self._image = new
         everything = config is not self._config
@@ -291,7 +292,7 @@ class Storage:
                 return  # not the disk's fault: the next topic of this name puts it aside
         self._forget(topic, index)
 
-    def put_strays_aside(self, image: MetadataImage, node_id: int) -> Steps:
+    def put_strays_aside(self, image: MetadataImage, node_id: int) -> Steps[None]:
         """What lies in the dirs that are online and is no replica of this broker: its topic was deleted, or others were
         given it, while its dir was away. Call it with an image that knows this life of the broker.
 

@@ -12,7 +12,8 @@ from tailrace.errors import ErrorCode
 from tailrace.kafka.ids import TopicPartition
 from tailrace.log.log import Log
 from tailrace.metadata.image import MetadataImage, PartitionImage, TopicImage, changed
-from tailrace.net.pieces import Piece, Steps
+from tailrace.net.pieces import Piece
+from tailrace.steps import Steps
 from tailrace_broker.partitions.opening import Openings
 from tailrace_broker.partitions.partition import Partition
 from tailrace_broker.partitions.recovery import Recoveries
@@ -132,7 +133,7 @@ class Topics:
         for row in self.by_name.values():
             yield from row.partitions.values()
 
-    def update(self, old: MetadataImage, new: MetadataImage, carry_out: CarryOut) -> Steps:
+    def update(self, old: MetadataImage, new: MetadataImage, carry_out: CarryOut) -> Steps[None]:
         """Follows the image: which partitions have another leader, which another ISR, and which are gone.
 
         What is yet to come is as in the image before: a new partition is not known, one that moves has not moved.
@@ -165,12 +166,12 @@ class Topics:
         """
         self._node.leads_shared = self._node.leads_alone = False
 
-    def release(self, image: MetadataImage, carry_out: CarryOut) -> Steps:
+    def release(self, image: MetadataImage, carry_out: CarryOut) -> Steps[None]:
         """Takes up the leaderships that this image gives it."""
         self._node.leads_shared = self._node.leads_alone = True
         yield from self._look_again(image, carry_out)
 
-    def release_alone(self, image: MetadataImage, carry_out: CarryOut) -> Steps:
+    def release_alone(self, image: MetadataImage, carry_out: CarryOut) -> Steps[None]:
         """Takes up what nobody else has a replica of, in the epoch it had.
 
         For while no controller is there to give it another one: the data plane goes on without.
@@ -178,13 +179,13 @@ class Topics:
         self._node.leads_alone = True
         yield from self._look_again(image, carry_out)
 
-    def _look_again(self, image: MetadataImage, carry_out: CarryOut) -> Steps:
+    def _look_again(self, image: MetadataImage, carry_out: CarryOut) -> Steps[None]:
         pieces = _Pieces(carry_out)
         for name, topic in image.topics.items():
             yield from self._update_topic(name, topic, pieces)
         pieces.carry_out(more=False)
 
-    def _update_topic(self, name: str, topic: TopicImage, pieces: _Pieces) -> Steps:
+    def _update_topic(self, name: str, topic: TopicImage, pieces: _Pieces) -> Steps[None]:
         key = name.encode()
         row = self.by_name.get(key)
         if row is None:

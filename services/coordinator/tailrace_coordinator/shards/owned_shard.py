@@ -240,9 +240,11 @@ class OwnedShard:
         try:
             yield from self._steps_of(lambda: shard.take(shard.machine.on_loaded(self._clock.wall_ms(), self._image())))
         except Exception as bug:  # noqa: BLE001 - it is the load's
-            begun.set_exception(bug)
+            if not begun.done():
+                begun.set_exception(bug)
         else:
-            begun.set_result(None)
+            if not begun.done():  # else the shard goes
+                begun.set_result(None)
 
     async def _serve(self) -> None:
         shard = self._shard

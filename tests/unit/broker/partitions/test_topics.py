@@ -17,7 +17,8 @@ from support.steps import longest_stretch
 from tailrace.errors import ErrorCode
 from tailrace.metadata.image import MetadataImage, PartitionImage, TopicImage
 from tailrace.net import pieces
-from tailrace.net.pieces import Steps, in_turns
+from tailrace.net.pieces import in_turns
+from tailrace.steps import Steps
 from tailrace_broker.partitions.topics import Changes
 
 FEW = 200  # several pieces
@@ -68,7 +69,7 @@ CASES: dict[str, tuple[Of | None, Of | None, PartitionImage, PartitionImage]] = 
 }
 
 
-def taken(node: Running, new: MetadataImage) -> Steps:
+def taken(node: Running, new: MetadataImage) -> Steps[None]:
     """What the follower has the broker do with the image."""
     follower: FollowerTwin = node.follower
     old, follower.image = follower.image, new

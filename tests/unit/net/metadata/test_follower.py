@@ -17,7 +17,7 @@ from tailrace.net.address import Address
 from tailrace.net.backoff import Backoff
 from tailrace.net.metadata.follower import MetadataFollower
 from tailrace.net.metadata.link import MetadataLink, PollAnswer
-from tailrace.net.pieces import Steps
+from tailrace.steps import Steps
 
 STEPS = 5
 
@@ -29,7 +29,7 @@ class Service:
         self.steps: list[tuple[int, int]] = []
         self.whole: list[int] = []
 
-    def on_image(self, old: MetadataImage, new: MetadataImage) -> Steps:
+    def on_image(self, old: MetadataImage, new: MetadataImage) -> Steps[None]:
         for _ in range(STEPS):
             self.steps.append((old.offset, new.offset))
             yield

@@ -211,7 +211,9 @@ class ClassicGroup(Group):
         """Gives a static member's place, assignment and leadership to a new member id (KIP-345)."""
         member = self.members.pop(old_member_id)
         assert member.group_instance_id is not None
+        self._count(member, -1)
         member.member_id = new_member_id
+        self._count(member, 1)
         self.await_join(member, None)
         member.awaiting_sync = None
         member.is_new = False

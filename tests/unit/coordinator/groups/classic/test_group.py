@@ -1,12 +1,14 @@
 """What a classic group counts along: a group may have 10,000 members, and each of them asks."""
 
+from collections import Counter
 from collections.abc import ValuesView
 from random import Random
 from typing import NoReturn
 
 import pytest
 
-from support.groups import Driver
+from support.groups import Driver, subscription
+from tailrace.steps import whole
 from tailrace_coordinator.groups.classic.group import ClassicGroup, GroupState
 from tailrace_coordinator.groups.classic.member import Member
 from tailrace_coordinator.groups.config import GroupConfig
@@ -23,6 +25,20 @@ def counted(group: ClassicGroup) -> tuple[int, bool]:
     members: ValuesView[Member] = group.members.values()
     waiting = [member for member in members if member.awaiting_join is not None]
     return len(waiting), not group.pending_members and len(waiting) == len(members)
+
+
+def assert_what_members_say_is_counted(group: ClassicGroup) -> None:
+    members = list(group.members.values())
+    assert group.speakers == Counter(name for member in members for name, _ in member.protocols)
+    assert all(group.speakers.values()), "names that nobody says any more would gather"
+    assert group.metadata_size_bytes == sum(member.metadata_size_bytes for member in members)
+    instances = {m.group_instance_id: m.member_id for m in members if m.group_instance_id is not None}
+    assert group.static_members == instances
+    if group.state is GroupState.STABLE:
+        topics = group.subscribed_topics
+        group.known_topics_of = None
+        whole(group.learn_subscribed_topics())
+        assert group.subscribed_topics == topics
 
 
 def test_who_joins_while_others_are_awaited_costs_no_look_at_all_members() -> None:
@@ -48,7 +64,8 @@ def test_those_who_wait_are_counted_whatever_happens(seed: int) -> None:
         version = chance.choice((3, 9))
         match chance.randrange(6):
             case 0 | 1 | 2:
-                protocols = chance.choice(([("range", b"a")], [("range", b"b")], [("range", b"a"), ("sticky", b"")]))
+                topic = subscription(chance.choice(("t", "u")))
+                protocols = chance.choice(([("range", topic)], [("range", b"b")], [("range", topic), ("sticky", b"")]))
                 token = driver.join("g", chance.choice(ids), protocols, version=version, instance=instance)
                 if (answer := driver.answers.get(token)) is not None and answer.member_id:
                     ids.append(answer.member_id)
@@ -65,4 +82,5 @@ def test_those_who_wait_are_counted_whatever_happens(seed: int) -> None:
             ids += [member_id for member_id in group.members if member_id not in ids]
             seen.add(group.awaiting_join_count)
             assert (group.awaiting_join_count, group.all_members_joined) == counted(group)
+            assert_what_members_say_is_counted(group)
     assert len(seen) > 1
