@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable
 from dataclasses import replace
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 from uuid import UUID
 
 from tailrace.kafka.resources import ConfigResource
@@ -38,6 +38,7 @@ from tailrace.metadata.records import (
 )
 from tailrace.steps import Steps, whole
 
+T = TypeVar("T")
 RECORDS_AT_ONCE: Final = 100  # a record takes some ten microseconds to decode and to apply
 
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Generator, Iterable
 from dataclasses import dataclass
+from typing import Final
 
 from tailrace.quota.entity import KEY_OF, UNITS, Account, ClientQuotas, QuotaKind
 from tailrace.quota.leases import Demand
@@ -12,6 +13,7 @@ from tailrace.quota.leases import Demand
 WINDOW_MS = 5_000.0
 """How far a rate looks back: what is older counts for a third of it, and less and less."""
 _FORGOTTEN_MS = 60_000.0
+_ROWS_AT_ONCE: Final = 500
 _HELD_MS = 1000.0  # who was throttled is shown to be so for so long, or until the debt is paid
 
 
@@ -83,13 +85,19 @@ class Usage:
         while len(self._counts) > self._max_entries:
             del self._counts[next(iter(self._counts))]
 
-    def rows(self, quotas: ClientQuotas, now_ms: float) -> list[Used]:
-        """What is used now, the largest share of a limit first; what was silent for a minute is forgotten."""
+    def rows(self, quotas: ClientQuotas, now_ms: float) -> Generator[None, None, list[Used]]:
+        """What is used now, the largest share of a limit first; what was silent for a minute is forgotten.
+
+        Yields after every few hundred, so that others have their turn.
+        """
         rows = []
-        for (account, kind), counts in list(self._counts.items()):
+        for number, ((account, kind), counts) in enumerate(list(self._counts.items()), 1):
+            if not number % _ROWS_AT_ONCE:
+                yield
             limit = quotas.of_account(account, kind)
             if limit is None or now_ms - counts.at_ms > _FORGOTTEN_MS:
-                del self._counts[account, kind]
+                if self._counts.get((account, kind)) is counts:
+                    del self._counts[account, kind]
                 continue
             unit = UNITS[kind]
             rate, total = counts.rate(now_ms) / unit, counts.total / unit

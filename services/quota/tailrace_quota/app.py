@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import importlib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 from uuid import UUID
@@ -39,8 +39,9 @@ _REPORT_TIMEOUT_MS = 5000
 class OpenQuota:
     """A quota service that runs; ready as soon as it listens."""
 
-    def __init__(self, quota: Quota, addresses: dict[str, str]) -> None:
+    def __init__(self, quota: Quota, addresses: dict[str, str], before_metrics: Callable[[], Awaitable[None]]) -> None:
         self.quota = quota
+        self.before_metrics = before_metrics
         self.addresses = addresses
         self.ready = asyncio.Event()
         self.ready.set()
@@ -90,7 +91,7 @@ async def open_quota(config: Config, environment: Environment) -> AsyncIterator[
         )
         try:
             async with beside(reports.run()), beside(registration.run()):
-                yield OpenQuota(quota, {"internal": str(server.addresses[0])})
+                yield OpenQuota(quota, {"internal": str(server.addresses[0])}, metrics.prepare)
         finally:
             await registration.leave(_LEAVE_TIMEOUT_MS)
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
 
 from tailrace.clock import Clock
 from tailrace.metadata.image import MetadataImage
+from tailrace.metadata.replay import whole
 from tailrace.net.members.lease_holders import lease_holders
 from tailrace.quota.entity import ClientQuotas
 from tailrace.quota.leases import Demand, Gateway, Grant, Holders
@@ -38,7 +39,7 @@ class Quota:
         self._quotas = ClientQuotas()
         self._holders: Holders = frozenset()
         self._usage = Usage(max_entries)
-        metrics.usage = self.usage
+        metrics.usage = self.usage_in_pieces
         metrics.clients = store.clients
         metrics.store_available = lambda: store.available
         metrics.scopes_differing = lambda: scopes.differing(self._holders)
@@ -66,4 +67,8 @@ class Quota:
 
     def usage(self) -> list[Used]:
         """What limited clients use now, the largest share of a limit first."""
+        return whole(self.usage_in_pieces())
+
+    def usage_in_pieces(self) -> Generator[None, None, list[Used]]:
+        """As usage; yields so that others have their turn."""
         return self._usage.rows(self._quotas, self._clock.monotonic_ms())
