@@ -8,11 +8,11 @@ from prometheus_client import CollectorRegistry
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from tailrace.metadata.replay import whole
 from tailrace.net.pieces import in_turns
 from tailrace.quota.entity import BROKER, CLIENT_ID, IP, UNITS, USER, QuotaKind
 from tailrace.quota.leases import Demand
 from tailrace.quota.usage import Used
+from tailrace.steps import whole
 
 _SHOWN_MAX = 100  # accounts with a series of their own: those with the largest share of their limit
 _LABELS = ["user", "client_id", "ip", "broker", "quota"]

@@ -6,11 +6,11 @@ from collections.abc import Generator, Sequence
 
 from tailrace.clock import Clock
 from tailrace.metadata.image import MetadataImage
-from tailrace.metadata.replay import whole
 from tailrace.net.members.lease_holders import lease_holders
 from tailrace.quota.entity import ClientQuotas
 from tailrace.quota.leases import Demand, Gateway, Grant, Holders
 from tailrace.quota.usage import Usage, Used
+from tailrace.steps import whole
 from tailrace_quota.metrics import QuotaMetrics
 from tailrace_quota.scopes import Scopes
 from tailrace_quota.store.port import LeaseStore

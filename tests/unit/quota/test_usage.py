@@ -3,13 +3,13 @@
 import pytest
 
 from support.steps import longest_stretch
-from tailrace.metadata.replay import whole
 from tailrace.net.pieces import in_turns
 from tailrace.quota.entity import Account, ClientQuotas, QuotaKind
 from tailrace.quota.leased import LeasedQuota
 from tailrace.quota.leased_bucket import Terms
 from tailrace.quota.leases import Demand
 from tailrace.quota.usage import Usage, Used, text_of
+from tailrace.steps import whole
 
 APP: Account = (("client-id", "app"),)
 OTHER: Account = (("client-id", "other"),)
