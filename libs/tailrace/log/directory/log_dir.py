@@ -47,6 +47,7 @@ from tailrace.log.log import Log
 from tailrace.log.recovery.loader import RecoveryProgress
 from tailrace.log.recovery.pending import AT_ONCE_BYTES, LongTails, Recovery, Tail, tail_of
 from tailrace.log.segment.segment import Segment
+from tailrace.steps import Steps, whole
 
 __all__ = ["LogDir", "LogDirRefused", "Stray"]
 
@@ -468,11 +469,11 @@ class LogDir:
 
     def checkpoint(self) -> None:
         """Writes the recovery points, log start offsets and high watermarks."""
-        self.begin_checkpoint()()
+        whole(self.begin_checkpoint())()
 
-    def begin_checkpoint(self) -> Callable[[], None]:
-        """Takes note of what the checkpoints say: call the answer to write them, in another thread if you like."""
-        self.offsets.note(self._logs)
+    def begin_checkpoint(self) -> Steps[Callable[[], None]]:
+        """Takes note of what the checkpoints say: call what it returns to write them, in another thread if you like."""
+        yield from self.offsets.note(self._logs)
         return self.offsets.write_all
 
     def begin_cleaner_checkpoint(self) -> Callable[[], None]:

@@ -18,6 +18,7 @@ from tailrace.log.directory.checkpoints import (
 )
 from tailrace.log.filesystem.port import Filesystem
 from tailrace.log.log import Log
+from tailrace.steps import ROWS_A_STEP, Steps
 
 
 class DirOffsets:
@@ -85,21 +86,18 @@ class DirOffsets:
                 offsets[key] = offset
             self._write(name)
 
-    def note(self, logs: Mapping[TopicPartition, Log]) -> None:
-        """Takes note of what the checkpoints are to say of opened logs."""
-        for key, log in logs.items():
-            self.recovery_points[key] = log.recovery_point
-            if log.cleaned_offset:
-                self.cleaned_offsets[key] = log.cleaned_offset
-            if log.log_start_offset > log.first_base_offset:
-                self.log_start_offsets[key] = log.log_start_offset
-            else:
-                self.log_start_offsets.pop(key, None)
+    def note(self, logs: Mapping[TopicPartition, Log]) -> Steps[None]:
+        """Takes note of what the checkpoints are to say of opened logs, but not of one that goes between two steps."""
+        for number, (key, log) in enumerate(list(logs.items()), 1):
+            if logs.get(key) is log:
+                self._note(key, log)
+            if number % ROWS_A_STEP == 0:
+                yield
 
     def note_at_most(self, key: TopicPartition, log: Log) -> None:
         """As note, of a log that failed on the way: what was lowered before stays so."""
         recovery_point, cleaned = self.recovery_points.get(key), self.cleaned_offsets.get(key)
-        self.note({key: log})
+        self._note(key, log)
         if recovery_point is not None:
             self.recovery_points[key] = min(recovery_point, log.recovery_point)
         if cleaned is not None:
@@ -120,6 +118,15 @@ class DirOffsets:
         """Writes one checkpoint as it is now, in another thread if you like. Raises OSError."""
         with self._writing:
             self._write(name)
+
+    def _note(self, key: TopicPartition, log: Log) -> None:
+        self.recovery_points[key] = log.recovery_point
+        if log.cleaned_offset:
+            self.cleaned_offsets[key] = log.cleaned_offset
+        if log.log_start_offset > log.first_base_offset:
+            self.log_start_offsets[key] = log.log_start_offset
+        else:
+            self.log_start_offsets.pop(key, None)
 
     def _write(self, name: str) -> None:
         """Under the lock: an older state never comes after a newer one."""

@@ -12,6 +12,7 @@ from typing import Any
 from tailrace.clock import Clock
 from tailrace.errors import ApiError
 from tailrace.log.directory.log_dir import LogDir
+from tailrace.net.pieces import in_turns
 from tailrace_broker.broker import Broker
 from tailrace_broker.partitions.partition import Partition
 
@@ -54,7 +55,7 @@ class Housekeeping:
         moved, self._unnoted = self._unnoted, set()
         try:
             for log_dir in self._broker.note_high_watermarks(moved):
-                await asyncio.to_thread(log_dir.begin_checkpoint())
+                await asyncio.to_thread(await in_turns(log_dir.begin_checkpoint()))
         except OSError:
             self._unnoted |= moved
             raise

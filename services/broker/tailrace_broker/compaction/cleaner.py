@@ -142,8 +142,9 @@ class Cleaner:
         return not partition.offline and partition not in moves and _place(partition) not in self.stats.uncleanable
 
     def _forget_deleted(self, partitions: Iterable[Partition]) -> None:
-        here = {_place(partition) for partition in partitions}
-        for kept in (self.stats.uncleanable, self.stats.last_cleaned_ms, self._deaths):
+        known = [kept for kept in (self.stats.uncleanable, self.stats.last_cleaned_ms, self._deaths) if kept]
+        here = {_place(partition) for partition in partitions} if known else set()
+        for kept in known:
             for place in [place for place in kept if place not in here]:
                 del kept[place]
 

@@ -20,6 +20,7 @@ from tailrace.net.authentication.proof import Secret
 from tailrace.net.client import Client, Disconnected
 from tailrace.net.members.endpoints import address_of
 from tailrace.net.members.reports import MAX_ROWS
+from tailrace.net.pieces import in_pieces
 from tailrace.wire.codec import Malformed
 from tailrace.wire.latest_offsets import latest_offsets_request
 from tailrace.wire.messages import ListOffsetsRequest
@@ -99,7 +100,7 @@ class CommittedOffsets:
         """Reads the offsets, then asks every leader for its ends."""
         rows = list(itertools.islice(_rows(self._machines()), MAX_ROWS))
         asked: dict[Address, list[TopicPartition]] = {}
-        for key in dict.fromkeys((row["topic"], row["partition"]) for row in rows):
+        async for key in in_pieces(dict.fromkeys((row["topic"], row["partition"]) for row in rows)):
             if (address := self._leader(*key)) is not None:
                 asked.setdefault(address, []).append(key)
         await self._brokers.keep(asked)
