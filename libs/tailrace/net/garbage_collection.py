@@ -12,7 +12,7 @@ collection takes place between them (pause): it has no rows to walk then.
 
 What a collection has found to be in use mostly stays: partitions, and the image of the cluster. A full collection would
 walk all of it again whenever one request has made much more, 15 ms for 100,000 objects. So it is frozen (gc.freeze):
-full collections walk what is new, and rarely, with a quarter more than before, all that there is.
+full collections walk what is new, and rarely, with twice as much as before, all that there is.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _LEAST_SECONDS: Final = 1.0  # between two looks at what a request has used
 # A full collection comes after 3 of 10 of 700 objects each, 21,000 that stay: some 3 ms. With Python's own 70,000.
 _THRESHOLDS: Final = (700, 10, 3)
 _FULL: Final = 2  # the generation of such a collection
-_GROWN: Final = 1.25  # as many objects in use as when all were walked last
+_GROWN: Final = 2.0  # as many objects in use as when all were walked last; as the heap of Go's collector may grow
 
 
 class Collections:
@@ -142,7 +142,7 @@ COLLECTIONS: Final = Collections()
 class Survivors:
     """What full collections have found to be in use: it is left out of those that follow.
 
-    Some of it becomes garbage nevertheless. So one collection walks all once there is a quarter more of it, but no
+    Some of it becomes garbage nevertheless. So one collection walks all once there is twice as much of it, but no
     more often than every MOST_SECONDS of processor time: its length is not for one request to choose.
     """
 

@@ -124,6 +124,7 @@ class OpenBroker:
         self.broker = broker
         self.addresses = addresses
         self.ready = lifecycle.unfenced
+        self.before_metrics = broker.metrics.prepare
 
     def health(self) -> dict[str, bool]:
         """Metadata stale means the controller is away; the data plane goes on."""

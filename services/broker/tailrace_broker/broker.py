@@ -32,6 +32,7 @@ from tailrace_broker.directories.storage import Storage
 from tailrace_broker.fetch.lookups import Lookups
 from tailrace_broker.metrics import BrokerMetrics
 from tailrace_broker.partitions import cached_image
+from tailrace_broker.partitions.counts import PartitionCounts, counted
 from tailrace_broker.partitions.opening import Openings
 from tailrace_broker.partitions.partition import Partition
 from tailrace_broker.partitions.recovery import Recoveries
@@ -139,6 +140,11 @@ class Broker:
     def open_transactions(self) -> Iterator[list[OpenTransaction]]:
         """Of each partition that is led here."""
         return by_partition(self.topics.partitions(), self.node_id, self.now_ms(), late_after_ms(self.config))
+
+    def count_partitions(self) -> Steps[PartitionCounts]:
+        """For the metrics; what is taken away meanwhile may be counted."""
+        partitions = list(self.topics.partitions())
+        return counted(partitions, self.node_id, self.now_ms(), late_after_ms(self.config))
 
     @property
     def image(self) -> MetadataImage:

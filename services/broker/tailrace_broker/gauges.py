@@ -47,8 +47,8 @@ def count_handshakes(metrics: BrokerMetrics, handshakes: Handshakes | None) -> N
 
 def count_broker(metrics: BrokerMetrics, broker: Broker, server: Server) -> None:
     """The broker's gauges, read when scraped."""
-    topics = broker.topics
     cold = broker.cold_reads
+    metrics.count_partitions = broker.count_partitions
     metrics.counters["cold_reads"] = ("Times a fetch had to wait for the disk", lambda: cold.count)
     metrics.counters["cold_read_bytes"] = ("Bytes brought into the page cache for them", lambda: cold.bytes)
     metrics.counters["cold_read_pool_bytes"] = (
@@ -75,10 +75,10 @@ def count_broker(metrics: BrokerMetrics, broker: Broker, server: Server) -> None
                 "Produce requests whose records a thread looks through, or will",
                 lambda: len(broker.examiner),
             ),
-            "partition_count": ("Partitions with a replica here", lambda: sum(1 for _ in topics.partitions())),
+            "partition_count": ("Partitions with a replica here", lambda: metrics.partitions.replicas),
             "leader_count": (
                 "Partitions led here",
-                lambda: sum(p.leader == broker.node_id for p in topics.partitions()),
+                lambda: metrics.partitions.led,
             ),
             "fetch_purgatory_size": ("Fetches that wait for data", lambda: broker.purgatory.count(DelayedFetch)),
             "produce_purgatory_size": (
@@ -96,7 +96,7 @@ def count_broker(metrics: BrokerMetrics, broker: Broker, server: Server) -> None
             "offline_log_directory_count": ("Log directories that failed", lambda: len(broker.storage.offline)),
             "offline_replica_count": (
                 "Partitions with a replica here on a log directory that failed",
-                lambda: sum(p.offline for p in topics.partitions()),
+                lambda: metrics.partitions.offline,
             ),
             "replicas_moving_between_log_dirs": ("Replicas on their way", lambda: len(broker.dir_moves.moves)),
             "metadata_offset": ("Last applied metadata offset", lambda: broker.follower.applied.offset),
@@ -131,17 +131,28 @@ def count_cleaner(metrics: BrokerMetrics, cleaner: Cleaner, workers: Workers) ->
 
 def count_replicas(metrics: BrokerMetrics, replicas: Replicas) -> None:
     """Replication's gauges, under Kafka's names."""
-    metrics.transactions = replicas.transactions_by_partition
     metrics.gauges.update(
         {
-            "under_replicated_partitions": ("Led partitions whose ISR lacks a replica", replicas.under_replicated),
-            "under_min_isr_partition_count": ("Led partitions under min.insync.replicas", replicas.under_min_isr),
-            "at_min_isr_partition_count": ("Led partitions at min.insync.replicas", replicas.at_min_isr),
+            "under_replicated_partitions": (
+                "Led partitions whose ISR lacks a replica",
+                lambda: metrics.partitions.under_replicated,
+            ),
+            "under_min_isr_partition_count": (
+                "Led partitions under min.insync.replicas",
+                lambda: metrics.partitions.under_min_isr,
+            ),
+            "at_min_isr_partition_count": (
+                "Led partitions at min.insync.replicas",
+                lambda: metrics.partitions.at_min_isr,
+            ),
             "partitions_with_late_transactions_count": (
                 "Partitions with a transaction that nobody ends",
-                replicas.late_transactions,
+                lambda: metrics.partitions.with_late_transactions,
             ),
-            "open_transaction_count": ("Open transactions in all partitions here", replicas.open_transactions),
+            "open_transaction_count": (
+                "Open transactions in all partitions here",
+                lambda: metrics.partitions.open_transactions,
+            ),
             "replica_fetcher_max_lag": ("Committed records the furthest behind follower here lacks", replicas.max_lag),
         }
     )

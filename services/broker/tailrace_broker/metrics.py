@@ -8,17 +8,25 @@ from prometheus_client import CollectorRegistry
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from tailrace.net.pieces import in_turns
+from tailrace.steps import Steps, whole
 from tailrace.wire.apis import ApiKey
+from tailrace_broker.partitions.counts import PartitionCounts, counted
 
 _API_KEYS = 128
+
+
+def _no_partitions() -> Steps[PartitionCounts]:
+    return counted((), 0, 0, 0)
 
 
 class BrokerMetrics(Collector):
     """gauges: name -> (help, read); filled by gauges.py. The plain ints are counted up where the work is done."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
-        # (topic, partition, open transactions, late ones), of those that have any; put in by gauges.py.
-        self.transactions: Callable[[], list[tuple[str, int, int, int]]] = list
+        self.count_partitions: Callable[[], Steps[PartitionCounts]] = _no_partitions  # put in by gauges.py
+        self.partitions = PartitionCounts()
+        self._prepared = False
         # (topic, partition, transactions that hang there); put in by gauges.py.
         self.hanging: Callable[[], list[tuple[str, int, int]]] = list
         self.gauges: dict[str, tuple[str, Callable[[], float]]] = {}
@@ -70,8 +78,16 @@ class BrokerMetrics(Collector):
         self.verification_failures += failures
         self.verification_time_ms += took_ms
 
+    async def prepare(self) -> None:
+        """Counts partitions in pieces, for a collect that follows in the same turn of the loop."""
+        self.partitions = await in_turns(self.count_partitions())
+        self._prepared = True
+
     def collect(self) -> list[Metric]:
         """Reads everything now."""
+        if not self._prepared:
+            self.partitions = whole(self.count_partitions())
+        self._prepared = False
         requests = CounterMetricFamily(
             "tailrace_requests", "Requests by API of clients that are served without a relay.", labels=["request"]
         )
@@ -93,7 +109,7 @@ class BrokerMetrics(Collector):
         late = GaugeMetricFamily(
             "tailrace_late_transactions", "Those that should have been ended long ago (KIP-664).", labels=labels
         )
-        for topic, index, open_count, late_count in self.transactions():
+        for topic, index, open_count, late_count in self.partitions.transactions:
             opened.add_metric([topic, str(index)], open_count)
             if late_count:
                 late.add_metric([topic, str(index)], late_count)

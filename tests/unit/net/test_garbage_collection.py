@@ -182,7 +182,7 @@ def test_what_became_garbage_later_is_found_when_there_is_much_more_and_time_has
     gc.collect()
     del later
     known = gc.get_freeze_count()
-    kept = [Node() for _ in range(known // 3)]
+    kept = [Node() for _ in range(known + known // 3)]
     gc.collect()
     gc.collect()
     assert garbage() is not None  # a short time after all were walked

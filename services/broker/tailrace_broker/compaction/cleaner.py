@@ -163,6 +163,8 @@ class Cleaner:
 
     def uncleanable_bytes(self) -> int:
         """Of the logs that are set aside."""
+        if not self.stats.uncleanable:
+            return 0
         return sum(
             partition.opened.size_bytes
             for partition in self._topics.partitions()

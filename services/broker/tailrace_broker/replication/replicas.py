@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from random import Random
 from typing import TYPE_CHECKING, Any
 
@@ -14,14 +14,12 @@ from tailrace.net.pieces import in_pieces
 from tailrace_broker.partitions.topics import Changes
 from tailrace_broker.replication.fetcher import ReplicaFetcher
 from tailrace_broker.replication.isr import IsrUpdates
-from tailrace_broker.transactions.open_transactions import late_after_ms
 
 if TYPE_CHECKING:
     from tailrace_broker.broker import Broker
     from tailrace_broker.partitions.partition import Partition
 
 _FIRST_BACKOFF_MS, _MOST_BACKOFF_MS = 10, 250
-_MOST_TOLD = 1000  # partitions with open transactions that the metrics name
 
 
 class Replicas:
@@ -109,38 +107,3 @@ class Replicas:
     def max_lag(self) -> int:
         """Kafka's MaxLag: how many committed records the furthest behind followed partition lacks, as far as known."""
         return max((fetcher.max_lag() for fetcher in self._fetchers.values()), default=0)
-
-    def under_replicated(self) -> int:
-        """Partitions led here whose ISR lacks a replica."""
-        return sum(len(p.leading.isr) < len(p.replicas) for p in self._leading())
-
-    def under_min_isr(self) -> int:
-        """Partitions led here whose ISR is smaller than min.insync.replicas."""
-        return sum(not p.enough_replicas for p in self._leading())
-
-    def at_min_isr(self) -> int:
-        """Partitions led here that lose acks=all with the next replica that falls out."""
-        return sum(len(p.leading.isr) == p.leading.min_isr(p.min_isr) for p in self._leading())
-
-    def late_transactions(self) -> int:
-        """Partitions here with a transaction that should have been ended long ago (KIP-664)."""
-        return sum(late > 0 for _, _, late in self._with_transactions())
-
-    def open_transactions(self) -> int:
-        """Transactions that are open in logs here; one that writes to two partitions counts twice."""
-        return sum(count for _, count, _ in self._with_transactions())
-
-    def transactions_by_partition(self) -> list[tuple[str, int, int, int]]:
-        """(topic, partition, open, late) of partitions with open transactions; of very many those with late ones."""
-        rows = [(p.topic, p.index, count, late) for p, count, late in self._with_transactions()]
-        return sorted(rows, key=lambda row: -row[3])[:_MOST_TOLD]
-
-    def _with_transactions(self) -> Iterator[tuple[Partition, int, int]]:
-        now_ms, late_ms = self._broker.now_ms(), late_after_ms(self._broker.config)
-        for partition in self._broker.topics.partitions():
-            log = partition.opened
-            if log is not None and (count := len(log.producers.transactions)):
-                yield partition, count, log.producers.late_transactions(now_ms, late_ms)
-
-    def _leading(self) -> Any:
-        return (p for p in self._broker.topics.partitions() if p.leading is not None)
