@@ -229,6 +229,7 @@ async def test_a_collection_that_is_due_waits_for_a_request_some_seconds_at_most
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     used, collected = [0.0], asyncio.Event()
+    gc.enable()  # the thread of another test may still hold collections for rows that it lets go
     collections = Collections(lambda: used[0])
     with collections.while_in_use(VERY_LARGE_BYTES):
         used[0] = SOON_SECONDS + 1
