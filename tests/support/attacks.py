@@ -132,7 +132,9 @@ def _page(address: str, path: str) -> bytes:
 
 def _metrics(role: str) -> Attack:
     def ask(cluster: Cluster, _: None) -> int:
-        return len(_page(cluster.addresses(role)["http"], "/metrics"))
+        # Where it is now: one that was killed before has another port.
+        running = json.loads((cluster.data_dir / "run" / f"{role}-0.json").read_text(encoding="utf-8"))
+        return len(_page(running["addresses"]["http"], "/metrics"))
 
     return Attack(f"3 /metrics of the {role}", lambda _: None, ask)
 
