@@ -8,7 +8,7 @@ import pytest
 from compat.version_table import Stage
 from support import java_tools
 from support.clients import CLIENTS, Client, client_class, connect
-from support.garbage import collect_quietly
+from support.garbage import collect_quietly, ignore_unclosed
 from support.java_tools import JavaTools
 from support.plugin import leave_out
 from support.stage import unique
@@ -32,10 +32,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """The clients under test may leave sockets to the garbage collector; that is theirs to mend, not ours to show."""
-    for item in items:
-        if item.path.is_relative_to(Path(__file__).parent):
-            item.add_marker(pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"))
+    ignore_unclosed(items, Path(__file__).parent)
 
 
 def pytest_sessionfinish() -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from support import docker_engine
-from support.garbage import collect_quietly
+from support.garbage import collect_quietly, ignore_unclosed
 from support.plugin import leave_out
 
 # testcontainers reads its settings when it is imported.
@@ -22,10 +22,7 @@ def engine() -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """kafka-python leaves the sockets of refused connects to the garbage collector, which warns in some later test."""
-    for item in items:
-        if item.path.is_relative_to(Path(__file__).parent):
-            item.add_marker(pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"))
+    ignore_unclosed(items, Path(__file__).parent)
 
 
 def pytest_sessionfinish() -> None:

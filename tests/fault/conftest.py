@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from support.garbage import collect_quietly
+from support.garbage import collect_quietly, ignore_unclosed
 from support.kafka_nodes import KafkaNodes
 from support.nodes import Nodes
 from support.replicated import ROUND, Replicated, create
@@ -16,10 +16,7 @@ from support.tailrace_nodes import TailraceNodes
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """kafka-python leaves the sockets of refused connects to the garbage collector, which warns in some later test."""
-    for item in items:
-        if item.path.is_relative_to(Path(__file__).parent):
-            item.add_marker(pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"))
+    ignore_unclosed(items, Path(__file__).parent)
 
 
 def pytest_sessionfinish() -> None:

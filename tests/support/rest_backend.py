@@ -12,9 +12,10 @@ from tailrace.kafka.topics import GROUP_METADATA_TOPIC
 from tailrace.log.directory.disk_pressure import AUTOMATIC, Marks, marks
 from tailrace.metadata.image import BrokerImage, MetadataImage, PartitionImage, TopicImage
 from tailrace.records.record import Record, iterate_all
+from tailrace.steps import whole
 from tailrace.wire import messages as m
 from tailrace.wire.hot.producers import PartitionProducers
-from tailrace_gateway.cluster_state import ClusterState, state_of
+from tailrace_gateway.cluster_state import ClusterState, state_in_pieces
 from tailrace_gateway.rest.backend import ControllerView
 
 _NAMES = UUID(int=1)
@@ -61,7 +62,7 @@ class MemoryBackend:
         return self._image
 
     async def state(self) -> ClusterState:
-        return state_of(self._image, self.min_insync_replicas)
+        return whole(state_in_pieces(self._image, self.min_insync_replicas))
 
     def log_dir_marks(self, total_bytes: int) -> Marks:
         return marks(total_bytes, AUTOMATIC, AUTOMATIC)

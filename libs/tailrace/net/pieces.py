@@ -11,12 +11,12 @@ import asyncio
 import heapq
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Hashable, Iterable, Iterator
-from typing import Any, Final, TypeVar
+from typing import Any, Final, Generic, TypeVar
 from weakref import WeakKeyDictionary
 
 from tailrace.net.spread import Spread
 from tailrace.processor_time import thread_time_ms
-from tailrace.steps import Steps
+from tailrace.steps import Steps, whole
 
 ROWS_AT_ONCE: Final = 500
 _FREED_AT_ONCE: Final = 100
@@ -120,6 +120,22 @@ async def in_turns(steps: Steps[_Found]) -> _Found:
             found: _Found = ended.value
             return found
         await others_first()
+
+
+class Prepared(Generic[_Found]):
+    """What takes long to make and is read in one step, as by a page of metrics: made in pieces right before."""
+
+    def __init__(self, steps: Callable[[], Steps[_Found]]) -> None:
+        self.steps = steps
+        self._made: list[_Found] = []
+
+    async def prepare(self) -> None:
+        """Makes it for the next take, which is to follow in the same turn of the loop."""
+        self._made = [await in_turns(self.steps())]
+
+    def take(self) -> _Found:
+        """What was prepared, once; else it is made without a pause."""
+        return self._made.pop() if self._made else whole(self.steps())
 
 
 async def in_order(texts: Iterable[str]) -> list[str]:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Generator, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
 from tailrace.quota.entity import KEY_OF, UNITS, Account, ClientQuotas, QuotaKind
 from tailrace.quota.leases import Demand
+from tailrace.steps import Steps
 
 WINDOW_MS = 5_000.0
 """How far a rate looks back: what is older counts for a third of it, and less and less."""
@@ -85,7 +86,7 @@ class Usage:
         while len(self._counts) > self._max_entries:
             del self._counts[next(iter(self._counts))]
 
-    def rows(self, quotas: ClientQuotas, now_ms: float) -> Generator[None, None, list[Used]]:
+    def rows(self, quotas: ClientQuotas, now_ms: float) -> Steps[list[Used]]:
         """What is used now, the largest share of a limit first; what was silent for a minute is forgotten.
 
         Yields after every few hundred, so that others have their turn.

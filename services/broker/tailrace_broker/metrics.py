@@ -8,8 +8,8 @@ from prometheus_client import CollectorRegistry
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from tailrace.net.pieces import in_turns
-from tailrace.steps import Steps, whole
+from tailrace.net.pieces import Prepared
+from tailrace.steps import Steps
 from tailrace.wire.apis import ApiKey
 from tailrace_broker.partitions.counts import PartitionCounts, counted
 
@@ -24,9 +24,8 @@ class BrokerMetrics(Collector):
     """gauges: name -> (help, read); filled by gauges.py. The plain ints are counted up where the work is done."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
-        self.count_partitions: Callable[[], Steps[PartitionCounts]] = _no_partitions  # put in by gauges.py
-        self.partitions = PartitionCounts()
-        self._prepared = False
+        self.counts = Prepared(_no_partitions)  # gauges.py puts in the steps
+        self.partitions = PartitionCounts()  # as of the last collect
         # (topic, partition, transactions that hang there); put in by gauges.py.
         self.hanging: Callable[[], list[tuple[str, int, int]]] = list
         self.gauges: dict[str, tuple[str, Callable[[], float]]] = {}
@@ -79,15 +78,12 @@ class BrokerMetrics(Collector):
         self.verification_time_ms += took_ms
 
     async def prepare(self) -> None:
-        """Counts partitions in pieces, for a collect that follows in the same turn of the loop."""
-        self.partitions = await in_turns(self.count_partitions())
-        self._prepared = True
+        """Counts partitions in pieces, for the collect that follows."""
+        await self.counts.prepare()
 
     def collect(self) -> list[Metric]:
         """Reads everything now."""
-        if not self._prepared:
-            self.partitions = whole(self.count_partitions())
-        self._prepared = False
+        self.partitions = self.counts.take()
         requests = CounterMetricFamily(
             "tailrace_requests", "Requests by API of clients that are served without a relay.", labels=["request"]
         )

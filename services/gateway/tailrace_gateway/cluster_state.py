@@ -10,7 +10,7 @@ from typing import Final
 from tailrace.kafka.resources import ALL_BROKERS, ConfigResource
 from tailrace.metadata.image import BrokerImage, MetadataImage, PartitionImage
 from tailrace.metadata.moves import Partition
-from tailrace.steps import Steps, whole
+from tailrace.steps import Steps
 
 MIN_INSYNC_REPLICAS = "min.insync.replicas"
 _AT_ONCE: Final = 500  # partitions: each takes some two microseconds
@@ -66,13 +66,11 @@ def min_isr_of(image: MetadataImage, topic: str, replicas: int, default: int) ->
     return min(int(own or shared or default), max(replicas, 1))
 
 
-def state_of(image: MetadataImage, min_insync_replicas: int) -> ClusterState:
-    """The state of an image; min_insync_replicas is what brokers' files say, where nothing else does."""
-    return whole(state_in_pieces(image, min_insync_replicas))
-
-
 def state_in_pieces(image: MetadataImage, min_insync_replicas: int) -> Steps[ClusterState]:
-    """As state_of; yields after every few hundred of the partitions, so that others have their turn."""
+    """The state of an image; min_insync_replicas is what brokers' files say, where nothing else does.
+
+    Yields after every few hundred partitions, so that others have their turn.
+    """
     led, held, synced = Counter[int](), Counter[int](), Counter[int]()
     lists: dict[str, list[Partition]] = {
         name: [] for name in ("offline", "under_replicated", "under_min_isr", "at_min_isr", "not_preferred", "moving")

@@ -6,12 +6,12 @@ from prometheus_client import CollectorRegistry
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from tailrace.net.pieces import in_turns
+from tailrace.net.pieces import Prepared
 from tailrace.net.quotas.throttled_connections import ThrottledConnections
 from tailrace.net.tls.handshakes import Handshakes
 from tailrace.wire.apis import ApiKey
 from tailrace_gateway.answering import AnsweringGateway
-from tailrace_gateway.cluster_state import BrokerStatus, ClusterState, state_in_pieces, state_of
+from tailrace_gateway.cluster_state import BrokerStatus, state_in_pieces
 
 
 class GatewayMetrics(Collector):
@@ -28,13 +28,12 @@ class GatewayMetrics(Collector):
         self._gateway = gateway
         self._throttled = throttled
         self._handshakes = handshakes
-        self._min_insync_replicas = min_insync_replicas
-        self._prepared: ClusterState | None = None
+        self._state = Prepared(lambda: state_in_pieces(gateway.image, min_insync_replicas))
         registry.register(self)
 
     async def prepare(self) -> None:
-        """What takes long to count is counted in pieces, for a collect that follows in the same turn of the loop."""
-        self._prepared = await in_turns(state_in_pieces(self._gateway.image, self._min_insync_replicas))
+        """Counts partitions in pieces, for the collect that follows."""
+        await self._state.prepare()
 
     def collect(self) -> list[Metric]:
         """Reads everything now."""
@@ -87,15 +86,13 @@ class GatewayMetrics(Collector):
 
     def _of_the_cluster(self) -> list[Metric]:
         """Kafka's gauges of brokers and partitions, as the image has them; every gateway says the same."""
-        gateway = self._gateway
-        state = self._prepared or state_of(gateway.image, self._min_insync_replicas)
-        self._prepared = None
+        state = self._state.take()
         live = sum(row.status is not BrokerStatus.FENCED for row in state.brokers)
         led = GaugeMetricFamily("tailrace_broker_leader_count", "Partitions that a broker leads.", labels=["broker"])
         for row in state.brokers:
             led.add_metric([str(row.broker_id)], row.leaders)
         gauges = (
-            ("controller_epoch", "Epoch of the newest controller seen.", gateway.follower.controller_epoch),
+            ("controller_epoch", "Epoch of the newest controller seen.", self._gateway.follower.controller_epoch),
             ("active_broker_count", "Brokers that are not fenced.", live),
             ("fenced_broker_count", "Registered brokers that are fenced.", len(state.brokers) - live),
             ("global_topic_count", "Topics.", state.topics),

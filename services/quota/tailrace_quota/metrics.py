@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Sequence
 
 from prometheus_client import CollectorRegistry
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from tailrace.net.pieces import in_turns
+from tailrace.net.pieces import Prepared
 from tailrace.quota.entity import BROKER, CLIENT_ID, IP, UNITS, USER, QuotaKind
 from tailrace.quota.leases import Demand
 from tailrace.quota.usage import Used
-from tailrace.steps import whole
+from tailrace.steps import Steps
 
 _SHOWN_MAX = 100  # accounts with a series of their own: those with the largest share of their limit
 _LABELS = ["user", "client_id", "ip", "broker", "quota"]
@@ -22,7 +22,7 @@ def _none() -> int:
     return 0
 
 
-def _no_usage() -> Generator[None, None, list[Used]]:
+def _no_usage() -> Steps[list[Used]]:
     yield
     return []
 
@@ -33,8 +33,7 @@ class QuotaMetrics(Collector):
     def __init__(self, registry: CollectorRegistry) -> None:
         self.clients: Callable[[], int] = _none
         self.store_available: Callable[[], bool] = bool
-        self.usage: Callable[[], Generator[None, None, list[Used]]] = _no_usage
-        self._prepared: list[Used] | None = None
+        self.usage = Prepared(_no_usage)
         self.scopes_differing: Callable[[], int] = _none
         self._requests = 0
         self._leases = 0
@@ -50,8 +49,8 @@ class QuotaMetrics(Collector):
             self._used[demand.kind] += demand.used
 
     async def prepare(self) -> None:
-        """What takes long to work out is so in pieces, for a collect that follows in the same turn of the loop."""
-        self._prepared = await in_turns(self.usage())
+        """Works out in pieces what clients use, for the collect that follows."""
+        await self.usage.prepare()
 
     def collect(self) -> list[Metric]:
         """Reads everything now."""
@@ -87,9 +86,7 @@ class QuotaMetrics(Collector):
         usage = GaugeMetricFamily("tailrace_quota_usage", "What is used of it a second", labels=_LABELS)
         throttled = GaugeMetricFamily("tailrace_quota_throttled", "1 while it is held back", labels=_LABELS)
         time_ms = CounterMetricFamily("tailrace_quota_throttle_time_ms", "Throttle time given to it", labels=_LABELS)
-        rows = whole(self.usage()) if self._prepared is None else self._prepared
-        self._prepared = None
-        for used in rows[:_SHOWN_MAX]:
+        for used in self.usage.take()[:_SHOWN_MAX]:
             names = dict(used.account)
             labels = [*(names.get(kind) or "" for kind in (USER, CLIENT_ID, IP, BROKER)), used.key]
             limit.add_metric(labels, used.limit)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
+from collections.abc import Sequence
 
 from tailrace.clock import Clock
 from tailrace.metadata.image import MetadataImage
@@ -10,7 +10,7 @@ from tailrace.net.members.lease_holders import lease_holders
 from tailrace.quota.entity import ClientQuotas
 from tailrace.quota.leases import Demand, Gateway, Grant, Holders
 from tailrace.quota.usage import Usage, Used
-from tailrace.steps import whole
+from tailrace.steps import Steps, whole
 from tailrace_quota.metrics import QuotaMetrics
 from tailrace_quota.scopes import Scopes
 from tailrace_quota.store.port import LeaseStore
@@ -39,7 +39,7 @@ class Quota:
         self._quotas = ClientQuotas()
         self._holders: Holders = frozenset()
         self._usage = Usage(max_entries)
-        metrics.usage = self.usage_in_pieces
+        metrics.usage.steps = self.usage_in_pieces
         metrics.clients = store.clients
         metrics.store_available = lambda: store.available
         metrics.scopes_differing = lambda: scopes.differing(self._holders)
@@ -69,6 +69,6 @@ class Quota:
         """What limited clients use now, the largest share of a limit first."""
         return whole(self.usage_in_pieces())
 
-    def usage_in_pieces(self) -> Generator[None, None, list[Used]]:
+    def usage_in_pieces(self) -> Steps[list[Used]]:
         """As usage; yields so that others have their turn."""
         return self._usage.rows(self._quotas, self._clock.monotonic_ms())

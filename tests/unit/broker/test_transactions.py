@@ -114,7 +114,7 @@ async def test_the_metrics_name_the_partitions_with_open_late_and_hanging_transa
     async with running(tmp_path) as broker:
         write(broker, data_batch(7))
         metrics = broker.broker.metrics
-        metrics.count_partitions = broker.broker.count_partitions
+        metrics.counts.steps = broker.broker.count_partitions
         metrics.hanging = lambda: [("t", 0, 1)]
         families = {family.name: family.samples for family in metrics.collect()}
         for name in ("open", "late", "hanging"):

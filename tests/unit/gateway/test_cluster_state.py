@@ -8,7 +8,8 @@ import pytest
 from support.steps import longest_stretch
 from tailrace.metadata.image import BrokerImage, MetadataImage, PartitionImage, TopicImage
 from tailrace.net.pieces import in_turns
-from tailrace_gateway.cluster_state import BrokerStatus, ClusterState, min_isr_of, state_in_pieces, state_of
+from tailrace.steps import whole
+from tailrace_gateway.cluster_state import BrokerStatus, ClusterState, min_isr_of, state_in_pieces
 
 TOPIC, BROKER = 2, 4
 
@@ -48,12 +49,13 @@ def words(state: ClusterState) -> dict[str, list[int]]:
     ],
 )
 def test_each_gauge_counts_the_partitions_that_kafka_would_count(one: PartitionImage, expected: set[str]) -> None:
-    assert set(words(state_of(image(one), min_insync_replicas=2))) == expected
+    assert set(words(whole(state_in_pieces(image(one), min_insync_replicas=2)))) == expected
 
 
 def test_brokers_have_their_state_and_their_share() -> None:
     brokers = {0: broker(0), 1: broker(1, in_controlled_shutdown=True), 2: BrokerImage(2, 1, UUID(int=3), fenced=True)}
-    state = state_of(MetadataImage(topics=image(partition(0, 1), partition(1, 0)).topics, brokers=brokers), 1)
+    topics = image(partition(0, 1), partition(1, 0)).topics
+    state = whole(state_in_pieces(MetadataImage(topics=topics, brokers=brokers), 1))
     assert [(row.status, row.leaders, row.replicas, row.in_sync) for row in state.brokers] == [
         (BrokerStatus.LIVE, 1, 2, 2),
         (BrokerStatus.CONTROLLED_SHUTDOWN, 1, 2, 2),

@@ -165,6 +165,14 @@ def survivors() -> Iterator[tuple[Survivors, list[float]]]:
 Seen = tuple[Survivors, list[float]]
 
 
+def garbage_since_a_collection() -> ref[Node]:
+    """An object that a full collection found in use, and that nobody has any more."""
+    later = Node()
+    garbage = ref(later)
+    gc.collect()
+    return garbage
+
+
 def test_what_a_full_collection_found_in_use_is_left_out_of_the_next(survivors: Seen) -> None:
     kept = [Node() for _ in range(1_000)]
     assert any(found is kept for found in gc.get_objects())
@@ -177,10 +185,7 @@ def test_what_a_full_collection_found_in_use_is_left_out_of_the_next(survivors: 
 
 def test_what_became_garbage_later_is_found_when_there_is_much_more_and_time_has_passed(survivors: Seen) -> None:
     _, used = survivors
-    later = Node()
-    garbage = ref(later)
-    gc.collect()
-    del later
+    garbage = garbage_since_a_collection()
     known = gc.get_freeze_count()
     kept = [Node() for _ in range(known + known // 3)]
     gc.collect()
@@ -196,10 +201,7 @@ def test_what_became_garbage_later_is_found_when_there_is_much_more_and_time_has
 
 def test_time_alone_makes_no_collection_walk_all(survivors: Seen) -> None:
     _, used = survivors
-    later = Node()
-    garbage = ref(later)
-    gc.collect()
-    del later
+    garbage = garbage_since_a_collection()
     used[0] = 10 * MOST_SECONDS
     gc.collect()
     gc.collect()

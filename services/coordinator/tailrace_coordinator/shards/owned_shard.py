@@ -129,12 +129,16 @@ class OwnedShard:
             raise ApiError(ErrorCode.COORDINATOR_NOT_AVAILABLE if away else ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
         token = next(self._tokens)
         machine = shard.machine
-        if self._queue.busy:
-            return await self._answer(shard, token, lambda: shard.take(decide(machine, self._clock.wall_ms(), token)))
-        try:
+
+        def take() -> Output | Steps[Output]:
             shard.admit()
             decided = decide(machine, self._clock.wall_ms(), token)
-            output = shard.take(decided)
+            return shard.take(decided)
+
+        if self._queue.busy:
+            return await self._answer(token, take)
+        try:
+            output = take()
             if not isinstance(output, Output):
                 output = _begun(output)
         except Overloaded:
@@ -143,7 +147,7 @@ class OwnedShard:
             self._doubt()  # a decision that broke off may have left soft state half changed
             raise
         if not isinstance(output, Output):
-            return await self._answer(shard, token, lambda: output)
+            return await self._answer(token, lambda: output)
         if len(output.replies) == 1 and output.replies[0][0] == token:
             self._take(Output(output.append, (), output.timers))
             return _unwrap(output.replies[0][1])
@@ -155,19 +159,18 @@ class OwnedShard:
         finally:
             self._asking.pop(token, None)
 
-    async def _answer(self, shard: Shard[Any], token: int, take: _Take) -> Any:
+    async def _answer(self, token: int, take: _Take) -> Any:
         """Has the decision wait for its turn if need be, and waits for the reply."""
         future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         self._asking[token] = future
-        self._queue.add(self._asked(shard, token, take))
+        self._queue.add(self._asked(token, take))
         try:
             return _unwrap(await future)
         finally:
             self._asking.pop(token, None)
 
-    def _asked(self, shard: Shard[Any], token: int, take: _Take) -> Steps[None]:
+    def _asked(self, token: int, take: _Take) -> Steps[None]:
         try:
-            shard.admit()
             yield from self._steps_of(take)
         except Exception as bug:  # noqa: BLE001 - it is the asker's
             future = self._asking.pop(token, None)

@@ -16,9 +16,9 @@ async def test_partitions_are_counted_some_at_a_time_and_the_metrics_say_what_wa
         assert sum(1 for _ in steps) == len(some)
         assert whole(counted(some * 2, node.broker.node_id, 0, 0)).replicas == 2 * len(some)
         metrics = node.broker.metrics
-        metrics.count_partitions = lambda: counted(some * 5, node.broker.node_id, 0, 0)
+        metrics.counts.steps = lambda: counted(some * 5, node.broker.node_id, 0, 0)
         await metrics.prepare()
-        metrics.count_partitions = node.broker.count_partitions
+        metrics.counts.steps = node.broker.count_partitions
         metrics.collect()
         assert metrics.partitions.replicas == 5 * len(some)  # as prepared, and for one answer only
         metrics.collect()
