@@ -55,6 +55,11 @@ _REPORTED = {
     "transactions": TRANSACTIONS,
     "quota_usage": QUOTA_USAGE,
 }
+_KEY = "key_"
+_DELETE = {
+    kind: table.delete().where(sa.and_(*(column == sa.bindparam(_KEY + column.name) for column in table.primary_key)))
+    for kind, table in _REPORTED.items()
+}
 # One quota service knows all that is used. What another one told that does not report any more is not so by now.
 _USAGE_MS = 120_000
 _LEASE_COLUMNS = [LEASE.c[name] for name in Lease.__dataclass_fields__]
@@ -206,10 +211,14 @@ class Store:
         """Stores a part of what one service reports; with the last one goes what the report before told besides."""
         table = _REPORTED[part.kind]
         with self._transaction(epoch) as connection:
-            for row in part.rows:  # another coordinator may still list what moved here
-                key = sa.and_(*(column == row[column.name] for column in table.primary_key))
-                connection.execute(table.delete().where(key))
-                connection.execute(table.insert(), {**row, "coordinator_id": coordinator_id})
+            names = [column.name for column in table.primary_key]
+            of_keys = {tuple(row[name] for name in names): row for row in part.rows}
+            if of_keys:  # another coordinator may still list what moved here
+                keys = [{_KEY + name: value for name, value in zip(names, key, strict=True)} for key in of_keys]
+                connection.execute(_DELETE[part.kind], keys)
+                connection.execute(
+                    table.insert(), [{**row, "coordinator_id": coordinator_id} for row in of_keys.values()]
+                )
             if part.last:
                 earlier = sa.and_(table.c.coordinator_id == coordinator_id, table.c.reported_ms != part.reported_ms)
                 if table is QUOTA_USAGE:

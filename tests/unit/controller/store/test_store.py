@@ -254,6 +254,16 @@ def test_a_report_replaces_the_one_before_with_its_last_part_and_follows_a_group
     assert bench.query("select * from group_offsets") == []
 
 
+def test_a_row_that_a_report_tells_twice_is_stored_once_as_it_was_told_last(bench: Bench) -> None:
+    load(bench.store)
+    rows = [
+        {"group_id": "g", "state": state, "type": "classic", "members": 1, "reported_ms": 5}
+        for state in ("Empty", "Stable")
+    ]
+    bench.store.report(1, 0, ReportPart("groups", rows, 5, last=True))
+    assert bench.query("select group_id, state from groups") == [("g", "Stable")]
+
+
 def test_the_use_of_quotas_that_a_service_told_long_ago_goes_with_another_ones_report(bench: Bench) -> None:
     load(bench.store)
 
