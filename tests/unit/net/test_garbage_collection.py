@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, closing
 from threading import Thread
@@ -186,8 +187,8 @@ def test_what_a_full_collection_found_in_use_is_left_out_of_the_next(survivors: 
 def test_what_became_garbage_later_is_found_when_there_is_much_more_and_time_has_passed(survivors: Seen) -> None:
     _, used = survivors
     garbage = garbage_since_a_collection()
-    known = gc.get_freeze_count()
-    kept = [Node() for _ in range(known + known // 3)]
+    known, frozen = sys.getallocatedblocks(), gc.get_freeze_count()
+    kept = [Node() for _ in range(known)]  # each of two blocks
     gc.collect()
     gc.collect()
     assert garbage() is not None  # a short time after all were walked
@@ -196,7 +197,7 @@ def test_what_became_garbage_later_is_found_when_there_is_much_more_and_time_has
     assert garbage() is not None
     gc.collect()
     assert garbage() is None and kept
-    assert gc.get_freeze_count() > known
+    assert gc.get_freeze_count() > frozen
 
 
 def test_time_alone_makes_no_collection_walk_all(survivors: Seen) -> None:
@@ -206,3 +207,41 @@ def test_time_alone_makes_no_collection_walk_all(survivors: Seen) -> None:
     gc.collect()
     gc.collect()
     assert garbage() is not None
+
+
+def many() -> list[Node]:
+    return [Node() for _ in range(20_000)]
+
+
+def test_much_that_was_made_while_they_were_held_is_not_walked_afterwards(survivors: Seen) -> None:
+    collections = Collections(on_released=survivors[0].keep_many)
+    collections.hold()
+    kept = many()
+    collections.release()
+    assert gc.isenabled() and kept
+    assert gc.get_count()[0] < 1_000
+    assert not any(found is kept for found in gc.get_objects())
+
+
+def test_little_that_was_made_while_they_were_held_is_walked_as_ever(survivors: Seen) -> None:
+    collections = Collections(on_released=survivors[0].keep_many)
+    collections.hold()
+    kept = [Node() for _ in range(100)]
+    collections.release()
+    assert any(found is kept for found in gc.get_objects())
+
+
+def test_garbage_of_the_time_in_which_they_were_held_is_found_when_there_is_much_more(survivors: Seen) -> None:
+    seen, used = survivors
+    collections = Collections(on_released=seen.keep_many)
+    collections.hold()
+    garbage = ref(many()[0])
+    collections.release()
+    gc.collect()
+    assert garbage() is not None
+    used[0] = MOST_SECONDS + 1
+    collections.hold()
+    kept = [Node() for _ in range(sys.getallocatedblocks())]
+    collections.release()
+    gc.collect()
+    assert garbage() is None and kept
