@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import TypeAlias
 
 from tailrace.metadata.image import MetadataImage, TopicImage
@@ -19,6 +20,7 @@ class EncodedTopics:
     """
 
     def __init__(self) -> None:
+        self.encoding = asyncio.Lock()  # of a topic that takes many turns of the loop: who comes meanwhile waits for it
         self._brokers: object = None
         self._topics: dict[MetadataVariant, Encoded] = {}
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import replace
 from typing import Any
 from uuid import UUID
@@ -9,7 +10,7 @@ from uuid import UUID
 import pytest
 
 from tailrace.metadata.image import MetadataImage, TopicImage
-from tailrace.steps import whole
+from tailrace.steps import ROWS_A_STEP, whole
 from tailrace.wire import codec
 from tailrace.wire import messages as m
 from tailrace.wire.apis import ApiKey
@@ -26,9 +27,9 @@ class Counting:
         self._real = metadata.describe_topic
         monkeypatch.setattr(metadata, "describe_topic", self._described)
 
-    def _described(self, reach: Any, topic: TopicImage, version: int) -> Any:
+    def _described(self, reach: Any, topic: TopicImage, version: int, *, operations: bool) -> Any:
         self.names.append(topic.name)
-        return self._real(reach, topic, version)
+        return self._real(reach, topic, version, operations=operations)
 
     def taken(self) -> list[str]:
         names, self.names = self.names, []
@@ -99,6 +100,37 @@ async def test_others_have_their_turn_while_many_are_told_first(topics: dict[str
     gateway.turns = 0
     await ask(gateway)
     assert not gateway.turns
+
+
+@pytest.mark.parametrize("version", range(14))
+@pytest.mark.parametrize("operations", [False, True])
+async def test_a_wide_topic_is_encoded_in_steps_as_in_one(
+    version: int, operations: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for count in (401, 1000):
+        wide = TopicImage("wide", ID_A, tuple(partition(number % 2) for number in range(count)))
+        base = MetadataImage(topics={"wide": wide}, topic_names={ID_A: "wide"}, brokers=image().brokers)
+        told = await ask(Stub(base), version, operations=operations)
+        with monkeypatch.context() as patched:
+            patched.setattr(metadata, "_WIDE", count)
+            assert told == await ask(Stub(base), version, operations=operations)
+        assert [row.partition_index for row in told.topics[0].partitions] == list(range(count))
+
+
+async def test_a_wide_topic_is_encoded_once_for_all_who_ask_and_others_have_their_turn(described: Counting) -> None:
+    wide = TopicImage("wide", ID_A, (partition(0),) * 5_000)
+    gateway = Stub(MetadataImage(topics={"wide": wide}, brokers=image().brokers))
+    loop, turns = asyncio.get_running_loop(), 0
+
+    def turn() -> None:
+        nonlocal turns
+        turns += 1
+        loop.call_soon(turn)
+
+    turn()
+    first, second = await asyncio.gather(ask(gateway), ask(gateway))
+    assert first == second and described.taken() == ["wide"]
+    assert turns > 5_000 // ROWS_A_STEP
 
 
 @pytest.mark.parametrize("version", range(14))

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
+from collections.abc import Iterable, Sequence
 from functools import cache
 from struct import Struct
 from typing import Any, Final
 from uuid import UUID
 
+from tailrace.steps import Steps
 from tailrace.wire import codec
 from tailrace.wire.encode_buffer import EncodeBuffer
 from tailrace.wire.messages import MetadataResponse
@@ -29,6 +30,22 @@ def encode_topic(topic: Any, version: int) -> bytes:
     return alone[_bytes_before(version) : len(alone) - _bytes_behind(version)]
 
 
+def encoding_topic(topic: Any, version: int, partitions: Iterable[Sequence[Any]]) -> Steps[bytes]:
+    """The same of a topic that has no partitions yet, with these, of which one part is encoded in a step."""
+    assert not topic.partitions
+    none = encode_topic(topic, version)
+    behind = 4 * (version >= _OPERATIONS_FROM) + (version >= _FLEXIBLE_FROM)
+    before = len(none) - behind - len(_length(0, version))
+    count, parts = 0, []
+    for part in partitions:
+        topic.partitions = list(part)
+        encoded = encode_topic(topic, version)
+        parts.append(encoded[before + len(_length(len(part), version)) : len(encoded) - behind])
+        count += len(part)
+        yield
+    return b"".join((none[:before], _length(count, version), *parts, none[len(none) - behind :]))
+
+
 def encode_refused_topic(
     version: int, error_code: int, name: str | None, topic_id: UUID | None, is_internal: bool
 ) -> bytes:
@@ -44,19 +61,18 @@ def encode_refused_topic(
         written,
         b"" if version < _IDS_FROM else _NO_ID if topic_id is None else topic_id.bytes,
         b"" if version < 1 else b"\x01" if is_internal else b"\x00",
-        unsigned(1) if flexible else _I32.pack(0),
+        _length(0, version),
         _NO_OPERATIONS if version >= _OPERATIONS_FROM else b"",
         b"\x00" if flexible else b"",
     )
     return b"".join(parts)
 
 
-def encoding_metadata(response: Any, version: int, topics: Sequence[bytes]) -> Generator[None, None, EncodeBuffer]:
+def encoding_metadata(response: Any, version: int, topics: Sequence[bytes]) -> Steps[EncodeBuffer]:
     """The body of a response that has no topics yet, with these; with a pause wherever it yields."""
     assert not response.topics
     body = codec.encode_response_body(response, version)
-    flexible = version >= _FLEXIBLE_FROM
-    none, count = (unsigned(1), unsigned(len(topics) + 1)) if flexible else (_I32.pack(0), _I32.pack(len(topics)))
+    none, count = _length(0, version), _length(len(topics), version)
     at = len(body) - _bytes_behind(version)
     assert body[at - len(none) : at] == none
     out = EncodeBuffer()
@@ -67,6 +83,10 @@ def encoding_metadata(response: Any, version: int, topics: Sequence[bytes]) -> G
         out += b"".join(topics[first : first + _TOPICS_AT_ONCE])
     out += body[at:]
     return out
+
+
+def _length(count: int, version: int) -> bytes:
+    return unsigned(count + 1) if version >= _FLEXIBLE_FROM else _I32.pack(count)
 
 
 def _response(*topics: Any) -> MetadataResponse:

@@ -10,6 +10,8 @@ LEADER_NOT_AVAILABLE; the client asks again. A topic named several times is answ
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
+from itertools import islice
 from typing import Any, Final
 
 from tailrace.errors import ApiError, ErrorCode
@@ -18,9 +20,11 @@ from tailrace.metadata.image import MetadataImage, PartitionImage, TopicImage
 from tailrace.net.context import Context
 from tailrace.net.pieces import freed, in_pieces, in_turns
 from tailrace.net.spread import Spread
+from tailrace.steps import ROWS_A_STEP
 from tailrace.wire.encode_buffer import EncodeBuffer
-from tailrace.wire.hot.metadata import encode_refused_topic, encode_topic, encoding_metadata
+from tailrace.wire.hot.metadata import encode_refused_topic, encode_topic, encoding_metadata, encoding_topic
 from tailrace.wire.messages import MetadataResponse
+from tailrace_gateway.encoded_topics import Encoded
 from tailrace_gateway.gateway import Gateway
 from tailrace_gateway.handlers.operations import CLUSTER_OPERATIONS, TOPIC_OPERATIONS
 from tailrace_gateway.handlers.topics import Reach, legal
@@ -30,6 +34,7 @@ _Partition = _Topic.MetadataResponsePartition
 _MOST_AT_ONCE: Final = 1000  # topics told again before others have their turn: some milliseconds
 _REFUSED: Final = 4  # so many take as long as a row of a topic that is not there
 _ENCODED: Final = 20  # or as one that has to be encoded
+_WIDE: Final = 2 * ROWS_A_STEP  # a topic of more partitions is encoded in steps
 _BY_ID_FROM: Final = 12
 _MOST_CREATED: Final = 10_000  # a request that names more that are not there creates none, as in Kafka
 
@@ -93,16 +98,31 @@ async def _topics(request: Any, version: int, gateway: Gateway, image: MetadataI
             continue
         known = told.get(asked.name)
         if known is None or known[0] is not asked:
-            row = describe_topic(reach, asked, version)
-            if operations:
-                row.authorized_operations = TOPIC_OPERATIONS
-            known = told[asked.name] = (asked, encode_topic(row, version))
-            work += _ENCODED * (1 + len(asked.partitions))
+            if len(asked.partitions) <= _WIDE:
+                row = describe_topic(reach, asked, version, operations=operations)
+                known = told[asked.name] = (asked, encode_topic(row, version))
+                work += _ENCODED * (1 + len(asked.partitions))
+            else:
+                known = await _wide(gateway, told, reach, asked, version, operations=operations)
         topics.append(known[1])
     await freed(answered)
     if 0 < len(missing) <= _MOST_CREATED and (version < 4 or request.allow_auto_topic_creation):
         gateway.auto_create(missing)
     return topics
+
+
+async def _wide(
+    gateway: Gateway, told: Encoded, reach: Reach, topic: TopicImage, version: int, *, operations: bool
+) -> tuple[TopicImage, bytes]:
+    """Encodes a topic of very many partitions, by which others have their turn, for all who ask for it meanwhile."""
+    async with gateway.told.encoding:
+        known = told.get(topic.name)
+        if known is None or known[0] is not topic:
+            row = describe_topic(reach, replace(topic, partitions=()), version, operations=operations)
+            rows = (_partition(reach, number, one, version) for number, one in enumerate(topic.partitions))
+            parts = iter(lambda: list(islice(rows, ROWS_A_STEP)), [])
+            known = told[topic.name] = (topic, await in_turns(encoding_topic(row, version, parts)))
+        return known
 
 
 async def _known(request: Any, image: MetadataImage) -> list[TopicImage]:
@@ -141,15 +161,18 @@ def _refused(name: str | None, code: ErrorCode, topic_id: Any = None) -> tuple[i
     return int(code), name, topic_id, name in INTERNAL_TOPICS
 
 
-def describe_topic(reach: Reach, topic: TopicImage, version: int) -> _Topic:
+def describe_topic(reach: Reach, topic: TopicImage, version: int, *, operations: bool) -> _Topic:
     """One topic with all its partitions."""
-    return _Topic(
+    row = _Topic(
         error_code=ErrorCode.NONE,
         name=topic.name,
         topic_id=topic.topic_id,
         is_internal=topic.name in INTERNAL_TOPICS,
         partitions=[_partition(reach, number, partition, version) for number, partition in enumerate(topic.partitions)],
     )
+    if operations:
+        row.authorized_operations = TOPIC_OPERATIONS
+    return row
 
 
 def _partition(reach: Reach, number: int, partition: PartitionImage, version: int) -> Any:
