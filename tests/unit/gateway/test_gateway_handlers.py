@@ -6,6 +6,7 @@ from uuid import UUID
 
 import pytest
 
+from support.steps import longest_stretch
 from tailrace.clock import ManualClock
 from tailrace.errors import ApiError, ErrorCode
 from tailrace.metadata.image import BrokerImage, MetadataImage, PartitionImage, ServiceImage, ShardImage, TopicImage
@@ -492,6 +493,18 @@ async def test_topic_partitions_come_in_pages() -> None:
     assert await pages(2) == [[("a", [0, 1])], [("a", [2]), ("b", [0])]]
     assert await pages(3) == [[("a", [0, 1, 2])], [("b", [0])]]
     assert await pages(1, "b") == [[("b", [0])]]
+
+
+async def test_others_have_their_turn_while_a_page_of_a_wide_topic_is_made() -> None:
+    async def longest(limit: int) -> int:
+        wide = TopicImage("a", ID_A, (partition(0),) * 2_000)
+        gateway = Stub(MetadataImage(topics={"a": wide}, brokers=image().brokers))
+        request = m.DescribeTopicPartitionsRequest(topics=[], response_partition_limit=limit, cursor=None)
+        at = context(ApiKey.DESCRIBE_TOPIC_PARTITIONS, 0)
+        return await longest_stretch(describe_topic_partitions.handle(request, at, gateway))
+
+    await longest(2_000)
+    assert await longest(2_000) < 1.2 * await longest(400)
 
 
 async def test_a_named_topic_that_is_not_there_is_unknown_and_an_illegal_one_invalid() -> None:

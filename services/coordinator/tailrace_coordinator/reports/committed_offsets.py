@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Protocol
 
 from tailrace.clock import Clock
+from tailrace.coordination.group_records import OffsetCommitted
 from tailrace.errors import ApiError
 from tailrace.kafka.ids import TopicPartition
 from tailrace.metadata.image import MetadataImage
@@ -98,15 +99,20 @@ class CommittedOffsets:
 
     async def refresh(self) -> None:
         """Reads the offsets, then asks every leader for its ends."""
-        rows = list(itertools.islice(_rows(self._machines()), MAX_ROWS))
+        committed = list(itertools.islice(_committed(self._machines()), MAX_ROWS))
+        rows: list[dict[str, Any]] = []
         asked: dict[Address, list[TopicPartition]] = {}
-        async for key in in_pieces(dict.fromkeys((row["topic"], row["partition"]) for row in rows)):
-            if (address := self._leader(*key)) is not None:
+        known = set[TopicPartition]()
+        async for offset in in_pieces(committed):
+            rows.append(_row(offset))
+            key = (offset.topic, offset.partition)
+            if key not in known and (address := self._leader(*key)) is not None:
                 asked.setdefault(address, []).append(key)
+            known.add(key)
         await self._brokers.keep(asked)
         ends: dict[TopicPartition, int] = {}
         await asyncio.gather(*(self._ask(address, keys, ends) for address, keys in asked.items()))
-        for row in rows:
+        async for row in in_pieces(rows):
             row["log_end_offset"] = ends.get((row["topic"], row["partition"]))
         self.rows = rows
 
@@ -134,13 +140,17 @@ def _request(keys: Iterable[TopicPartition]) -> ListOffsetsRequest:
     return latest_offsets_request(by_topic, _TIMEOUT_MS)
 
 
-def _rows(machines: Iterable[GroupMachine | None]) -> Iterator[dict[str, Any]]:
+def _committed(machines: Iterable[GroupMachine | None]) -> Iterator[OffsetCommitted]:
     for machine in machines:
-        for offset in machine.offsets if machine is not None else ():
-            yield {
-                "group_id": offset.group_id,
-                "topic": offset.topic,
-                "partition": offset.partition,
-                "committed_offset": offset.offset,
-                "metadata": offset.metadata[:METADATA_CHARACTERS],
-            }
+        if machine is not None:
+            yield from machine.offsets
+
+
+def _row(offset: OffsetCommitted) -> dict[str, Any]:
+    return {
+        "group_id": offset.group_id,
+        "topic": offset.topic,
+        "partition": offset.partition,
+        "committed_offset": offset.offset,
+        "metadata": offset.metadata[:METADATA_CHARACTERS],
+    }

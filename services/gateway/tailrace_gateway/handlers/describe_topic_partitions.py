@@ -8,7 +8,6 @@ named it must be at one of them. A partition without a leader says leader -1 and
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Generator
 from typing import Any
 
 from tailrace.errors import ApiError, ErrorCode
@@ -16,6 +15,7 @@ from tailrace.kafka.topics import INTERNAL_TOPICS
 from tailrace.metadata.image import MetadataImage, TopicImage
 from tailrace.net.context import Context
 from tailrace.net.pieces import ROWS_AT_ONCE, freed, in_order, in_turns
+from tailrace.steps import ROWS_A_STEP, Steps
 from tailrace.wire.messages import DescribeTopicPartitionsResponse
 from tailrace_gateway.gateway import Gateway
 from tailrace_gateway.handlers.operations import TOPIC_OPERATIONS_BITS
@@ -47,8 +47,11 @@ async def handle(request: Any, context: Context, gateway: Gateway) -> DescribeTo
 
 def _page(
     reach: Reach, image: MetadataImage, names: list[str], begin: tuple[int, int], left: int, named: bool
-) -> Generator[None, None, tuple[list[_Topic], Any]]:
-    """One page, and the cursor of the next one; yields between topics. begin: the place in names, and the partition."""
+) -> Steps[tuple[list[_Topic], Any]]:
+    """One page, and the cursor of the next one; yields between topics, and in wide ones.
+
+    begin: the place in names, and the partition.
+    """
     topics: list[_Topic] = []
     next_cursor = None
     work = 0
@@ -67,7 +70,7 @@ def _page(
             next_cursor = DescribeTopicPartitionsResponse.Cursor(topic_name=name, partition_index=0)
             break
         last = min(len(topic.partitions), first + left)
-        topics.append(_described(reach, topic, first, last))
+        topics.append((yield from _described(reach, topic, first, last)))
         left -= last - first
         work += last - first
         if last < len(topic.partitions):
@@ -88,14 +91,11 @@ def _missing(name: str) -> _Topic:
     )
 
 
-def _described(reach: Reach, topic: TopicImage, first: int, last: int) -> _Topic:
-    return _Topic(
-        error_code=ErrorCode.NONE,
-        name=topic.name,
-        topic_id=topic.topic_id,
-        is_internal=topic.name in INTERNAL_TOPICS,
-        topic_authorized_operations=TOPIC_OPERATIONS_BITS,
-        partitions=[
+def _described(reach: Reach, topic: TopicImage, first: int, last: int) -> Steps[_Topic]:
+    partitions = []
+    for number in range(first, last):
+        partition = topic.partitions[number]
+        partitions.append(
             _Partition(
                 error_code=ErrorCode.NONE,
                 partition_index=number,
@@ -107,6 +107,14 @@ def _described(reach: Reach, topic: TopicImage, first: int, last: int) -> _Topic
                 last_known_elr=list(partition.last_known_elr),
                 offline_replicas=reach.offline(partition),
             )
-            for number, partition in zip(range(first, last), topic.partitions[first:last], strict=True)
-        ],
+        )
+        if len(partitions) % ROWS_A_STEP == 0:
+            yield
+    return _Topic(
+        error_code=ErrorCode.NONE,
+        name=topic.name,
+        topic_id=topic.topic_id,
+        is_internal=topic.name in INTERNAL_TOPICS,
+        topic_authorized_operations=TOPIC_OPERATIONS_BITS,
+        partitions=partitions,
     )
