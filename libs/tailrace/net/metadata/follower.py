@@ -128,6 +128,11 @@ class MetadataFollower:
         async with self._in_order:
             await _take(callback(self.image, self.image))
 
+    async def end(self, callback: Subscriber) -> None:
+        """The subscriber hears of no further image; returns when it has taken up the one that it has begun with."""
+        async with self._in_order:
+            self._subscribers.remove(callback)
+
     def on_move(self, callback: Callable[[Address | None], None]) -> None:
         """Calls back with where the active controller was, whenever another one is active."""
         self._on_move.append(callback)
