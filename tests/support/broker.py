@@ -61,6 +61,9 @@ class FollowerTwin:
         whole(callback(MetadataImage(), self.image) or _nothing())
         self.subscribe(callback)
 
+    async def end(self, callback: Subscriber) -> None:
+        self._subscribers.remove(callback)
+
     async def again(self, callback: Subscriber) -> None:
         whole(callback(self.image, self.image) or _nothing())
 
@@ -247,4 +250,4 @@ async def running(
             finally:
                 await running.client.close()
                 await running.service.close()
-        broker.close(1)
+        await broker.close(1)

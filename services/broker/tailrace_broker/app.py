@@ -247,7 +247,7 @@ async def open_broker(config: Config, environment: Environment) -> AsyncIterator
                         yield OpenBroker(broker, lifecycle, addresses)
                     if config.controlled_shutdown_enable:
                         await lifecycle.shut_down()
-            broker.close(lifecycle.broker_epoch)
+            await broker.close(lifecycle.broker_epoch)
 
 
 def open_storage(dirs: list[LogDir], config: Config, clock: Clock, known: MetadataImage) -> Storage:

@@ -21,8 +21,8 @@ from tailrace.metadata.image import MetadataImage, PartitionImage
 from tailrace.metadata.records import NO_LEADER
 from tailrace.net.context import Identity
 from tailrace.net.metadata.follower import MetadataFollower
-from tailrace.net.pieces import in_pieces
-from tailrace.steps import Steps
+from tailrace.net.pieces import in_pieces, in_turns, in_turns_on_disk
+from tailrace.steps import ROWS_A_STEP, Steps
 from tailrace_broker.background.flusher import Flusher
 from tailrace_broker.cold_reads.reads import ColdReads
 from tailrace_broker.connections.adopted import Adopted
@@ -244,21 +244,30 @@ class Broker:
             self.config = self.static_config.with_dynamic(new.config(*default), new.config(*own))
             self.pressure.reconfigure(self.config)
 
-    def close(self, broker_epoch: int) -> None:
-        """Ends the threads and closes the log dirs for the next life; housekeeping and replication have ended."""
+    async def close(self, broker_epoch: int) -> None:
+        """Ends the threads and closes the log dirs for the next life, in steps; the listener, housekeeping and
+        replication have ended. No log is closed before it is certain that nothing is appended to it any more.
+        """
+        await self.follower.end(self.on_image)
+        image, partitions = self.image, list(self.topics.partitions())
         self.openings.close()
         self.producer_ids.close()
+        metadata_offset = await in_turns(cached_image.closing_offset(image, partitions))
+        async for partition in in_pieces(partitions):
+            partition.resign()
         self.cold_reads.close()
         self.lookups.close()
         self.examiner.close()
-        self.flusher.close()
-        self.note_high_watermarks(self.topics.partitions())
-        self.storage.close(broker_epoch, cached_image.closing_offset(self.image, self.topics.partitions()))
+        await self.flusher.close()
+        await in_turns(self.note_high_watermarks(partitions))
+        await in_turns_on_disk(self.storage.close(broker_epoch, metadata_offset))
 
-    def note_high_watermarks(self, partitions: Iterable[Partition]) -> list[LogDir]:
+    def note_high_watermarks(self, partitions: Iterable[Partition]) -> Steps[list[LogDir]]:
         """Tells log dirs how far retention may go and what the next checkpoint holds; returns those it concerned."""
         concerned: dict[LogDir, bool] = {}
-        for partition in partitions:
+        for number, partition in enumerate(partitions, 1):
+            if number % ROWS_A_STEP == 0:
+                yield
             log_dir = self.storage.place_of(partition.topic, partition.index)
             if partition.opened is not None and log_dir is not None and log_dir.failure is None:
                 log_dir.high_watermarks[partition.topic, partition.index] = partition.high_watermark

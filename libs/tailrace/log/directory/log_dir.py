@@ -47,7 +47,7 @@ from tailrace.log.log import Log
 from tailrace.log.recovery.loader import RecoveryProgress
 from tailrace.log.recovery.pending import AT_ONCE_BYTES, LongTails, Recovery, Tail, tail_of
 from tailrace.log.segment.segment import Segment
-from tailrace.steps import Steps, whole
+from tailrace.steps import DiskSteps, Steps, whole, whole_on_disk
 
 __all__ = ["LogDir", "LogDirRefused", "Stray"]
 
@@ -88,6 +88,7 @@ class LogDir:
         self._new_id = new_id
         self._logs: dict[TopicPartition, Log] = {}
         self._lent: dict[TopicPartition, BorrowedLog] = {}
+        self._closing = False  # no log is opened any more, or the marker of a clean shutdown would not hold for it
         self._unopened = UnopenedLogs(filesystem, path)
         self._opener = LogOpener(filesystem, path, self.offsets, self._unopened, self.last_shutdown)
         self._doomed = Delayed()
@@ -204,6 +205,8 @@ class LogDir:
     def log(self, topic: str, partition: int) -> Log | None:
         """The partition's log, opened (and recovered) now if need be; None if there is none here."""
         log = self._logs.get((topic, partition))
+        if log is None and self._closing:
+            raise OSError(errno.ESHUTDOWN, "the log directory is being closed", self.path)
         if log is None and (topic, partition) in self._lent:
             raise BlockingIOError(errno.EAGAIN, "the log is being changed", self._opener.directory((topic, partition)))
         if log is None and (topic, partition) in self._unopened.keys:
@@ -482,23 +485,28 @@ class LogDir:
         return partial(self.offsets.write, CLEANER_OFFSET)
 
     def close(self, broker_epoch: int = -1, metadata_offset: int = -1) -> None:
-        """Flushes every log, writes the checkpoints and the clean-shutdown marker, gives up the lock.
+        """As begin_close, without a pause."""
+        whole_on_disk(self.begin_close(broker_epoch, metadata_offset))
 
-        Without the marker, as in Kafka, where a recovery was given up. Threads that had logs have ended.
+    def begin_close(self, broker_epoch: int = -1, metadata_offset: int = -1) -> DiskSteps:
+        """Flushes every log, writes the checkpoints, then the clean-shutdown marker, and gives up the lock.
+
+        Without the marker, as in Kafka, where a recovery was given up. Threads that had logs have ended, and nobody
+        appends to one or deletes one from the first step on. Raises OSError.
         """
+        self._closing = True
         for loan in list(self._lent.values()):
             self.take_back(loan)
-        if not self.last_shutdown.clean and not self.tails.given_up:
-            # The marker vouches for every log, so those nobody asked for are checked now.
-            for key in self.unopened():
-                self._open_log(key)
-        for key in sorted(self._unopened.given_up):
+        # The marker vouches for every log, so those nobody asked for are checked now.
+        unchecked = self.unopened() if not self.last_shutdown.clean and not self.tails.given_up else []
+        for key in unchecked or sorted(self._unopened.given_up):
             self._open_log(key)
-        close_logs(self._filesystem, self.path, list(self._logs.values()))
-        self.checkpoint()
+            yield None
+        yield from close_logs(self._filesystem, self.path, list(self._logs.values()))
+        yield (yield from self.begin_checkpoint())
         if not self.tails.given_up:
             marker = format_clean_shutdown(CleanShutdown(broker_epoch, metadata_offset))
-            write_file_atomically(self._filesystem, self.path, CLEAN_SHUTDOWN, marker)
+            yield partial(write_file_atomically, self._filesystem, self.path, CLEAN_SHUTDOWN, marker)
         self.release()
 
     def release(self) -> None:

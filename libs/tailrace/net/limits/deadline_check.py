@@ -8,6 +8,7 @@ from collections.abc import Collection
 from typing import Protocol
 
 from tailrace.net.limits.deadlines import ConnectionDeadlines
+from tailrace.net.pieces import in_pieces
 
 
 class Swept(Protocol):
@@ -27,6 +28,7 @@ class DeadlineCheck:
         self._connections = connections
         self.deadlines = deadlines
         self._timer: asyncio.TimerHandle | None = None
+        self._looking: asyncio.Task[None] | None = None
 
     def start(self) -> None:
         """May be called again."""
@@ -34,8 +36,13 @@ class DeadlineCheck:
             self._timer = asyncio.get_running_loop().call_later(self.deadlines.interval_ms / 1000, self._look)
 
     def _look(self) -> None:
+        self._looking = asyncio.get_running_loop().create_task(self._look_at_all())
+
+    async def _look_at_all(self) -> None:
         """What was quiet for too long is closed (connections.max.idle.ms and the like)."""
-        for connection in list(self._connections):
+        async for connection in in_pieces(list(self._connections)):
+            if connection not in self._connections:  # it has ended meanwhile
+                continue
             if why := connection.judge(self.deadlines, self.deadlines.interval_ms):
                 connection.give_up(why)
         self._timer = None
@@ -45,3 +52,5 @@ class DeadlineCheck:
         """Looks no more."""
         if self._timer is not None:
             self._timer.cancel()
+        if self._looking is not None:
+            self._looking.cancel()

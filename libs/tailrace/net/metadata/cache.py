@@ -30,10 +30,12 @@ class Cached(NamedTuple):
 
 def write(path: Path, cached: Cached, timestamp_ms: int) -> None:
     """Replaces the cache atomically: after a crash it is the old one or the new one."""
-    snapshot = encode_snapshot(cached.image, timestamp_ms)
-    tail = (
-        _HEAD.pack(_MAGIC, 0, snapshot.end_offset, snapshot.epoch, cached.controller_epoch)[_CRC_END:] + snapshot.data
-    )
+    write_snapshot(path, encode_snapshot(cached.image, timestamp_ms), cached.controller_epoch)
+
+
+def write_snapshot(path: Path, snapshot: Snapshot, controller_epoch: int) -> None:
+    """As write, of an image that is encoded."""
+    tail = _HEAD.pack(_MAGIC, 0, snapshot.end_offset, snapshot.epoch, controller_epoch)[_CRC_END:] + snapshot.data
     private_folder(path.parent)
     temporary = path.with_name(path.name + ".new")
     with open(temporary, "wb", opener=private_opener) as file:

@@ -29,9 +29,9 @@ from tailrace.net.client import Client, Disconnected
 from tailrace.net.members.environment import ServiceEnvironment
 from tailrace.net.members.internal import NEEDS_SECRET
 from tailrace.net.metadata import cache as metadata_cache
+from tailrace.net.metadata.batches import encode_snapshot_in_pieces
 from tailrace.net.metadata.link import Behind, MetadataLink, PollAnswer
 from tailrace.net.pieces import in_turns
-from tailrace.net.switching import Switching
 from tailrace.steps import Steps
 from tailrace.wire.apis import ApiKey
 from tailrace.wire.messages import ApiMessage, MetadataOffsetRequest
@@ -127,6 +127,11 @@ class MetadataFollower:
         """Has a subscriber look at the present image once more, which is the old and the new one."""
         async with self._in_order:
             await _take(callback(self.image, self.image))
+
+    async def end(self, callback: Subscriber) -> None:
+        """The subscriber hears of no further image; returns when it has taken up the one that it has begun with."""
+        async with self._in_order:
+            self._subscribers.remove(callback)
 
     def on_move(self, callback: Callable[[Address | None], None]) -> None:
         """Calls back with where the active controller was, whenever another one is active."""
@@ -326,21 +331,21 @@ class MetadataFollower:
     # -- the cache ------------------------------------------------------------------------------------------------
 
     def _write_cache(self) -> None:
-        """Encodes and writes beside the loop; changes that come meanwhile are in the next one."""
+        """Encodes in pieces and writes beside the loop; changes that come meanwhile are in the next one."""
         self._cache_timer = None
         if self._cache is None:
             return
         if self._caching is not None and not self._caching.done():
             self._cache_timer = self._clock.call_later(self._cache_delay_ms, self._write_cache)
             return
-        cached = metadata_cache.Cached(self.image, self.controller_epoch)
-        self._caching = asyncio.get_running_loop().create_task(self._cache_image(self._cache, cached))
+        self._caching = asyncio.get_running_loop().create_task(self._cache_image(self._cache))
 
-    async def _cache_image(self, path: Path, cached: metadata_cache.Cached) -> None:
-        started_ms = self._clock.monotonic_ms()
+    async def _cache_image(self, path: Path) -> None:
+        """A thread that encodes would have the interpreter whenever the loop lets go of it, as at each system call."""
+        started_ms, controller_epoch = self._clock.monotonic_ms(), self.controller_epoch
         try:
-            with Switching.held():
-                await asyncio.to_thread(metadata_cache.write, path, cached, self._clock.wall_ms())
+            snapshot = await in_turns(encode_snapshot_in_pieces(self.image, self._clock.wall_ms()))
+            await asyncio.to_thread(metadata_cache.write_snapshot, path, snapshot, controller_epoch)
             # A large image that changes all the time must not keep a core busy with its copies.
             self._cache_delay_ms = max(CACHE_DELAY_MS, 20 * (self._clock.monotonic_ms() - started_ms))
         except OSError as failure:  # a full disk; the cache stays an older one

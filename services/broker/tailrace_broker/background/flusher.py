@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from tailrace.log.filesystem.open_files import sync_files
 from tailrace.log.filesystem.real import NO_DESCRIPTOR
-from tailrace.net.background import spawn
+from tailrace.net.background import in_thread, spawn
 
 if TYPE_CHECKING:
     from tailrace.clock import Clock
@@ -167,9 +167,9 @@ class Flusher:
         log.finish_flush(begun)
         return True
 
-    def close(self) -> None:
-        """Gives up what runs; a close of the log syncs it all the same."""
+    async def close(self) -> None:
+        """Gives up what runs, and waits for its threads; a close of the log syncs it all the same."""
         self._closed = True
         for task in (*self._running.values(), *self._settling):
             task.cancel()
-        self._threads.shutdown(wait=True)
+        await in_thread(self._threads.shutdown)

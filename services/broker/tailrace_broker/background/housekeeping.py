@@ -12,14 +12,14 @@ from typing import Any
 from tailrace.clock import Clock
 from tailrace.errors import ApiError
 from tailrace.log.directory.log_dir import LogDir
-from tailrace.net.pieces import in_turns
+from tailrace.net.pieces import in_pieces, in_turns
 from tailrace_broker.broker import Broker
 from tailrace_broker.partitions.partition import Partition
 
 _CHECKPOINT_MS = 5000
 _FLUSH_MS = 1000
 _SPACE_MS = 1000
-_LOOKED_AT_A_STEP = 500
+_LOOKED_AT_A_STEP = 50  # each may have a log that is opened for it
 
 
 class Housekeeping:
@@ -54,7 +54,7 @@ class Housekeeping:
         self._take_changed()
         moved, self._unnoted = self._unnoted, set()
         try:
-            for log_dir in self._broker.note_high_watermarks(moved):
+            for log_dir in await in_turns(self._broker.note_high_watermarks(moved)):
                 await asyncio.to_thread(await in_turns(log_dir.begin_checkpoint()))
         except OSError:
             self._unnoted |= moved
@@ -72,7 +72,7 @@ class Housekeeping:
         self._take_changed()
         self._unflushed = {partition for partition in self._unflushed if not partition.offline}
         failed: list[OSError] = []
-        for partition in list(self._unflushed):
+        async for partition in in_pieces(list(self._unflushed)):
             log = partition.opened
             recovery_point = 0 if log is None else log.recovery_point
             try:
@@ -100,17 +100,15 @@ class Housekeeping:
                 await asyncio.to_thread(log_dir.begin_look(log_dir.unopened()))
             except OSError as error:
                 failed.append(error)
-        for number, partition in enumerate(list(broker.topics.partitions())):
-            opened = False
+        async for partition in in_pieces(list(broker.topics.partitions()), _LOOKED_AT_A_STEP):
             try:
                 if partition.opened is None and broker.storage.has_work(partition.topic, partition.index, now_ms):
-                    opened = partition.log is not None
+                    _ = partition.log  # opens it
             except (OSError, ApiError) as error:
                 failed.append(error)
-            if opened or number % _LOOKED_AT_A_STEP == 0:
-                await self._clock.sleep(0)
         self._take_changed()
-        self._broker.note_high_watermarks(self._unnoted)  # those of the last checkpoint are seconds old
+        # Those of the last checkpoint are seconds old.
+        await in_turns(self._broker.note_high_watermarks(list(self._unnoted)))
         now_ms = broker.now_ms()
         for log_dir in broker.storage.dirs:
             await self._learn_ages(log_dir, now_ms)
@@ -126,7 +124,7 @@ class Housekeeping:
 
     async def _learn_ages(self, log_dir: LogDir, now_ms: int) -> None:
         """A thread reads the indexes that say how old the oldest segments are, where nobody has needed them yet."""
-        for number, key in enumerate(list(log_dir.open_logs())):
+        async for key in in_pieces(list(log_dir.open_logs()), _LOOKED_AT_A_STEP):
             try:
                 while (look := log_dir.retention.begin_look_at_age(key, now_ms)) is not None:
                     await asyncio.to_thread(look.run)
@@ -134,5 +132,3 @@ class Housekeeping:
                         break  # changed meanwhile: the next time
             except (OSError, ApiError) as failed:  # of a disk that fails its guard has heard
                 self._log.error("retention cannot tell an age", topic=key[0], partition=key[1], why=str(failed))
-            if number % _LOOKED_AT_A_STEP == 0:
-                await self._clock.sleep(0)

@@ -19,7 +19,7 @@ from tailrace.metadata.directories import directory_of
 from tailrace.metadata.image import MetadataImage, changed
 from tailrace.metadata.names import CLUSTER_METADATA
 from tailrace.net.pieces import Piece
-from tailrace.steps import Steps
+from tailrace.steps import DiskSteps, Steps
 from tailrace_broker.directories.placement import Dir, choose
 
 _AT_ONCE: Final = 50
@@ -372,12 +372,15 @@ class Storage:
         for log_dir, places in held.items():
             yield log_dir, sorted(places)
 
-    def close(self, broker_epoch: int, metadata_offset: int = -1) -> None:
-        """Flushes, checkpoints and marks every dir that is online as cleanly shut down; raises no error of a disk."""
+    def close(self, broker_epoch: int, metadata_offset: int = -1) -> DiskSteps:
+        """Flushes, checkpoints and marks every dir that is online as cleanly shut down; raises no error of a disk.
+
+        Nothing may be appended or deleted from the first step on.
+        """
         for log_dir in self.configured:
             try:
                 log_dir.guard.check()
-                log_dir.close(broker_epoch, metadata_offset)
+                yield from log_dir.begin_close(broker_epoch, metadata_offset)
             except OSError as failed:
                 log_dir.fail(failed)
                 log_dir.release()

@@ -193,6 +193,11 @@ class Partition:
         self.leading = None
         self.syncing = False
 
+    def resign(self) -> None:
+        """The broker stops: nothing is appended to the log any more, from a client or from a leader."""
+        self.leader = -1
+        self.leading = None
+
     @property
     def following(self) -> bool:
         """Whether another broker leads and this one must fetch from it."""

@@ -106,12 +106,13 @@ class ClientLink(Link):
     # -- from the client ------------------------------------------------------------------------------------------
 
     def received(self, buffer: Buffer, end: int) -> int:
-        if self.requests.meter.request_limited and not self.timer.running:
+        requests = self.requests
+        if requests.meter.request_limited and not self.timer.running:
             return self.timed(self.received, buffer, end)
         consumed = 0
         if self._task is None and not self.pauses & (UNSENT | KEPT):
             try:
-                consumed, out = self.requests.scan(buffer.view, end)
+                consumed, out = requests.scan(buffer.view, end)
             except NotKafka as wrong:
                 self.refuse(str(wrong), self.gateway.not_kafka.say)
                 return end
@@ -132,11 +133,12 @@ class ClientLink(Link):
                 return end
             if self.node is not None and self.node.outbox:
                 self.pause(PEER)
-            self._mute_if_told()
-            if self.requests.node_wanted:
-                self.requests.node_wanted = False
+            if requests.owed is not None:
+                self._mute_if_told()
+            if requests.node_wanted:
+                requests.node_wanted = False
                 self._start(self._open_node())
-        collecting_bytes = self.requests.collecting_bytes
+        collecting_bytes = requests.collecting_bytes
         if collecting_bytes > OWN_BYTES and not self.share.take(collecting_bytes):
             self.pause(MEMORY)
         if end - consumed > _BEHIND_BYTES and (self._task is not None or self.pauses & _WAITS):
@@ -250,7 +252,10 @@ class ClientLink(Link):
             return
         if self.outbox and self.node is not None:
             self.node.pause(PEER)
-        self._mute_if_told()
+        if self.requests.owed is not None:
+            self._mute_if_told()
+        if not self.pauses:
+            return
         if self.pauses & KEPT and self.slots.kept_bytes <= _KEPT_BYTES:
             self.resume(KEPT | HELD)
             self.rescan()
@@ -324,6 +329,7 @@ class ClientLink(Link):
 
     def _start(self, work: Coroutine[Any, Any, None]) -> None:
         assert self._task is None
+        self.events.woke()
         self._task = self.loop.create_task(work)
         self._task.add_done_callback(self._done)
 

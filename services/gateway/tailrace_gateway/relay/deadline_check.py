@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
+
 from tailrace.clock import Cancellable
 from tailrace.net.limits.deadlines import IDLE, ConnectionDeadlines
+from tailrace.net.pieces import in_pieces
 from tailrace_gateway.answering import AnsweringGateway
 from tailrace_gateway.relay.client import ClientLink
 
@@ -16,10 +19,16 @@ class RelayDeadlineCheck:
         limits = gateway.limits
         self._deadlines = ConnectionDeadlines(limits.idle_ms, limits.head_ms, limits.dribble_ms, limits.dribble_bytes)
         self.interval_ms = self._deadlines.interval_ms
+        self._sweeping: asyncio.Task[None] | None = None
         self._timer: Cancellable = gateway.clock.call_later(self.interval_ms, self._run)
 
     def _run(self) -> None:
-        for connection in list(self._gateway.connections):
+        self._sweeping = asyncio.get_running_loop().create_task(self._sweep())
+
+    async def _sweep(self) -> None:
+        async for connection in in_pieces(list(self._gateway.connections)):
+            if connection.closed:
+                continue
             why = judge(connection, self._deadlines, self.interval_ms)
             if why == IDLE:
                 connection.close()
@@ -29,6 +38,8 @@ class RelayDeadlineCheck:
 
     def close(self) -> None:
         self._timer.cancel()
+        if self._sweeping is not None:
+            self._sweeping.cancel()
 
 
 def judge(connection: ClientLink, deadlines: ConnectionDeadlines, passed_ms: float) -> str:

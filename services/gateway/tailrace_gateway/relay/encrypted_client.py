@@ -25,11 +25,11 @@ class EncryptedClientLink(ClientLink):
         self._read_more()
 
     def _read_more(self) -> None:
-        if self._reading and self._encrypted.more and not self._reads_soon:
+        if self.events.on and self._encrypted.more and not self._reads_soon:
             self._reads_soon = True
             self.loop.call_soon(self._soon)
 
     def _soon(self) -> None:
         self._reads_soon = False
-        if self._reading and self._encrypted.more:
+        if self.events.on and self._encrypted.more:
             self._readable()

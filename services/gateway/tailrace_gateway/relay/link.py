@@ -14,6 +14,7 @@ from collections import deque
 from typing import TypeAlias
 
 from tailrace.net.tls.encrypted_socket import EncryptedSocket
+from tailrace.net.transport.read_events import ReadEvents
 from tailrace_gateway.relay.buffers import BUFFER_BYTES, Buffer, BufferPool
 
 StreamSocket: TypeAlias = socket.socket | EncryptedSocket
@@ -43,7 +44,7 @@ class Link:
         self.sent_bytes = 0
         self._fd = sock.fileno()
         self._lender: Buffer | None = None
-        self._reading = False
+        self.events = ReadEvents(self._fd, self._readable)
 
     # -- what a subclass answers ----------------------------------------------------------------------------------
 
@@ -67,26 +68,25 @@ class Link:
 
     def pause(self, why: int) -> None:
         self.pauses |= why
-        if self._reading:
-            self._reading = False
-            self.loop.remove_reader(self._fd)
+        self.events.stop()
 
     def resume(self, why: int) -> None:
         self.pauses &= ~why
         self._watch()
 
     def _watch(self) -> None:
-        if not self.pauses and not self._reading and not self.closed:
-            self._reading = True
-            self.loop.add_reader(self._fd, self._readable)
+        if not self.pauses and not self.closed:
+            self.events.start()
 
     def _readable(self) -> None:
         """One read behind what is kept."""
         buffer = self.pool.take()
-        kept = len(self.tail)
-        buffer.view[:kept] = self.tail
+        into, kept = buffer.view, len(self.tail)
+        if kept:
+            into[:kept] = self.tail
+            into = into[kept:]
         try:
-            count = self.sock.recv_into(buffer.view[kept:] if kept else buffer.view)
+            count = self.sock.recv_into(into)
         except (BlockingIOError, InterruptedError):
             self.pool.give(buffer)
             return
@@ -111,9 +111,12 @@ class Link:
 
     def _feed(self, buffer: Buffer, end: int) -> None:
         consumed = self.received(buffer, end)
-        self.tail = bytes(buffer.view[consumed:end]) if consumed < end else b""
+        if consumed < end:
+            self.tail = bytes(buffer.view[consumed:end])
+            assert len(self.tail) < BUFFER_BYTES or self.pauses or self.closed
+        else:
+            self.tail = b""
         self.pool.give(buffer)
-        assert len(self.tail) < BUFFER_BYTES or self.pauses or self.closed
 
     # -- writing --------------------------------------------------------------------------------------------------
 
@@ -172,11 +175,10 @@ class Link:
     def exchange_socket(self, sock: socket.socket) -> StreamSocket:
         """Goes on over another socket and returns the one before, still open. Nothing may be unsent."""
         assert not self.outbox
-        if self._reading:
-            self._reading = False
-            self.loop.remove_reader(self._fd)
+        self.events.close()
         before = self.sock
         self.sock, self._fd, self.tail = sock, sock.fileno(), b""
+        self.events = ReadEvents(self._fd, self._readable)
         self._watch()
         return before
 
@@ -185,9 +187,7 @@ class Link:
         if self.closed:
             return
         self.closed = True
-        if self._reading:
-            self._reading = False
-            self.loop.remove_reader(self._fd)
+        self.events.close()
         if self.outbox:
             self.loop.remove_writer(self._fd)
             self.outbox.clear()

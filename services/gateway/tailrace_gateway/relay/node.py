@@ -17,6 +17,7 @@ from tailrace.net.authentication.client import prove
 from tailrace.net.authentication.proof import Secret
 from tailrace.net.context import Identity
 from tailrace.net.quotas.work import WorkTimer
+from tailrace.net.transport.read_events import ReadEvents
 from tailrace.wire import codec
 from tailrace.wire.apis import ApiKey
 from tailrace.wire.codec import Malformed
@@ -173,6 +174,8 @@ class Exchange:
     def __init__(self, sock: socket.socket) -> None:
         self._sock = sock
         self._loop = asyncio.get_running_loop()
+        self._events = ReadEvents(sock.fileno(), self._readable)
+        self._awaited: asyncio.Future[None] | None = None  # that something of an answer comes
 
     @classmethod
     async def open(cls, address: Address, identity: Identity, timeout_ms: float, secret: Secret | None) -> Exchange:
@@ -219,10 +222,27 @@ class Exchange:
     async def _read(self, into: memoryview) -> None:
         """Fills it; a large answer is read to where it stays, since it takes long to copy."""
         while into:
-            count = await self._loop.sock_recv_into(self._sock, into[:_READ_BYTES])
+            try:
+                count = self._sock.recv_into(into[:_READ_BYTES])
+            except (BlockingIOError, InterruptedError):
+                await self._come()
+                continue
             if not count:
                 raise ConnectionResetError("the connection was closed before the answer was whole")
             into = into[count:]
+
+    async def _come(self) -> None:
+        self._awaited = self._loop.create_future()
+        self._events.start()
+        try:
+            await self._awaited
+        finally:
+            self._events.stop()
+
+    def _readable(self) -> None:
+        if self._awaited is not None and not self._awaited.done():
+            self._events.woke()
+            self._awaited.set_result(None)
 
     def detach(self) -> socket.socket:
         """The socket, for another use than questions; nothing may be on its way."""
@@ -234,5 +254,8 @@ class Exchange:
             self._sock.shutdown(socket.SHUT_RDWR)
 
     def close(self) -> None:
+        self._events.close()
+        if self._awaited is not None and not self._awaited.done():
+            self._awaited.set_exception(ConnectionAbortedError("the connection was closed here"))
         with contextlib.suppress(OSError):
             self._sock.close()

@@ -222,4 +222,4 @@ async def test_flush_ms_is_kept_though_the_wall_clock_is_set_back(tmp_path: Path
             await keeper.upkeep(partition(node))
             assert partition(node).log.recovery_point == count
             clock.jump(-10 * hour_ms)
-        keeper.close()
+        await keeper.close()

@@ -101,3 +101,15 @@ async def test_who_begins_meanwhile_has_each_image_once(follower: MetadataFollow
     await taking
     await answered(follower, 4)
     assert late.steps == [(-1, 3)] * STEPS + [(3, 4)] * STEPS
+
+
+async def test_who_leaves_has_taken_up_what_had_begun_and_hears_of_no_later_image(
+    follower: MetadataFollower, service: Service
+) -> None:
+    taking = answered(follower, 3)
+    await turns_until(lambda: bool(service.steps))
+    await follower.end(service.on_image)
+    assert service.steps == [(-1, 3)] * STEPS
+    await taking
+    await answered(follower, 4)
+    assert service.steps == [(-1, 3)] * STEPS and service.whole == [3, 4]

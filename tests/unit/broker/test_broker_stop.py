@@ -1,0 +1,88 @@
+"""A broker that stops closes its logs in steps: what comes between two of them changes nothing any more."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from math import inf
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from support.broker import Running, batch, running
+from support.log_dirs import metadata
+from support.steps import longest_stretch
+from tailrace.errors import ErrorCode
+from tailrace.metadata.image import PartitionImage
+from tailrace.net import pieces
+from tailrace.steps import DiskSteps
+from tailrace_broker.directories.storage import Storage
+
+PARTITIONS = 30
+
+
+async def written(node: Running, count: int) -> None:
+    for index in range(count):
+        assert (await node.produce(index, batch(b"a"))).error_code == ErrorCode.NONE
+
+
+def elected(node: Running) -> None:
+    """The next epoch of all partitions, and one more of them."""
+    topic = node.follower.image.topics["t"]
+    rows = tuple(replace(row, leader_epoch=9, partition_epoch=9) for row in topic.partitions)
+    more = (*rows, PartitionImage((0,), (0,), 0, 9, 9))
+    node.follower.move(topics={"t": replace(topic, partitions=more)}, offset=50)
+
+
+async def test_between_two_steps_nothing_is_appended_and_no_image_is_taken_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen, really = list[Any](), Storage.close
+
+    def close(storage: Storage, broker_epoch: int, metadata_offset: int) -> DiskSteps:
+        for work in really(storage, broker_epoch, metadata_offset):
+            partition, code = node.broker.leading(b"t", 0, by_id=False)
+            seen.append((partition, code, partitions[0].leader, node.broker.topics.readable(b"t", 1, by_id=False)))
+            elected(node)
+            yield work
+
+    monkeypatch.setattr(Storage, "close", close)
+    async with running(tmp_path, metadata(PARTITIONS)) as node:
+        await written(node, PARTITIONS)
+        partitions = list(node.broker.topics.partitions())
+    assert len(seen) > 3
+    refused = (None, ErrorCode.NOT_LEADER_OR_FOLLOWER)
+    assert seen == [(*refused, -1, refused)] * len(seen)
+    assert [partition.leader_epoch for partition in partitions] == [3] * PARTITIONS
+
+    monkeypatch.undo()
+    async with running(tmp_path, metadata(PARTITIONS)) as node:
+        storage = node.broker.storage
+        assert storage.dirs[0].last_shutdown.clean and storage.closed_offset == metadata(PARTITIONS).offset
+        assert [(await node.fetch(index, 0)).high_watermark for index in range(PARTITIONS)] == [1] * PARTITIONS
+
+
+async def test_the_longest_step_of_a_stop_does_not_grow_with_its_partitions(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pieces, "thread_time_ms", lambda: 0.0)  # pieces end by the number of their rows
+
+    async def longest(count: int, name: str) -> int:
+        async with running(tmp_path / name, metadata(count)) as node:
+            for partition in node.broker.topics.partitions():
+                assert not partition.log.log_end_offset
+            close, found = node.broker.close, list[int]()
+
+            async def counted(broker_epoch: int) -> None:
+                found.append(await longest_stretch(close(broker_epoch)))
+
+            node.broker.close = counted  # type: ignore[method-assign]
+        return found[0]
+
+    await longest(20, "first")  # what is remembered from the first on is no part of it
+    growth = inf
+    for turn in range(3):  # threads of the broker itself run meanwhile
+        growth = min(growth, await longest(2_000, f"many{turn}") / await longest(500, f"few{turn}"))
+        if growth < 2:
+            break
+    assert growth < 2

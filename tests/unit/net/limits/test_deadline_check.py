@@ -1,0 +1,66 @@
+"""One sweep over very many connections: others have their turn meanwhile."""
+
+from __future__ import annotations
+
+import asyncio
+
+from tailrace.net.limits.deadline_check import DeadlineCheck
+from tailrace.net.limits.deadlines import ConnectionDeadlines
+from tailrace.net.pieces import ROWS_AT_ONCE
+
+
+class Looked(list["Quiet"]):
+    """Who was looked at, in order."""
+
+    def __init__(self, all_of: int) -> None:
+        self.all_of = all_of
+        self.begun, self.ended = asyncio.Event(), asyncio.Event()
+
+    def note(self, connection: Quiet) -> None:
+        self.append(connection)
+        self.begun.set()
+        if len(self) == self.all_of:
+            self.ended.set()
+
+
+class Quiet:
+    """Notes when it is looked at."""
+
+    def __init__(self, looked: Looked) -> None:
+        self.looked = looked
+        self.why = ""
+
+    def judge(self, deadlines: ConnectionDeadlines, passed_ms: float) -> str:
+        self.looked.note(self)
+        return self.why
+
+    def give_up(self, why: str) -> None:
+        self.why = f"gone: {why}"
+
+
+async def test_very_many_are_looked_at_in_pieces_and_none_that_has_ended_meanwhile() -> None:
+    looked = Looked(3 * ROWS_AT_ONCE - 1)
+    connections = dict.fromkeys(Quiet(looked) for _ in range(3 * ROWS_AT_ONCE))
+    first, *_, last = connections
+    first.why = "quiet for too long"
+    check = DeadlineCheck(connections, ConnectionDeadlines(20, 10, 10))
+    check.start()
+    await looked.begun.wait()
+    assert len(looked) <= ROWS_AT_ONCE
+    del connections[last]
+    await looked.ended.wait()
+    check.close()
+    assert looked == list(connections)
+    assert first.why == "gone: quiet for too long"
+
+
+async def test_a_sweep_that_is_closed_goes_no_further() -> None:
+    looked = Looked(3 * ROWS_AT_ONCE)
+    check = DeadlineCheck([Quiet(looked) for _ in range(3 * ROWS_AT_ONCE)], ConnectionDeadlines(20, 10, 10))
+    check.start()
+    await looked.begun.wait()
+    check.close()
+    seen = len(looked)
+    for _ in range(20):
+        await asyncio.sleep(0)
+    assert len(looked) == seen < 3 * ROWS_AT_ONCE
