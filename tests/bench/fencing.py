@@ -19,10 +19,12 @@ from support.controllers import Node
 from support.metadata import broker, topic_id
 from tailrace.metadata.records import BrokerRegistrationChangeRecord, MetadataRecord, PartitionRecord, TopicRecord
 from tailrace.metadata.replay import replay
+from tailrace.steps import whole
 from tailrace_controller.controller import Controller
 from tailrace_controller.controller_result import ControllerResult
 from tailrace_controller.decide import brokers
 from tailrace_controller.decision import Decided, encoded
+from tailrace_controller.election_counts import ElectionCounts
 from tailrace_controller.metadata_log import projection
 
 BROKERS = 3
@@ -75,10 +77,10 @@ def steps(controller: Controller) -> dict[str, float]:
         found[name] = min(spent)
         return result
 
-    records = timed("decide", lambda: brokers.expire(image, 0, 10, config)).records
+    records = timed("decide", lambda: whole(brokers.expire(image, 0, 10, config))).records
     offset = image.offset + len(records)
     after = timed("new image", lambda: replay(image, records, offset, controller.epoch))
-    made = Decided(None, records, image, after, [])
+    made = Decided(None, records, image, after, ElectionCounts(), [])
     timed("encode the records and their batch", lambda: encoded([made], controller.epoch, 1))
     timed("SQL projection", lambda: list(projection.changes(records, image, after, config)))
     return found

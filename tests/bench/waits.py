@@ -13,7 +13,7 @@ from tempfile import TemporaryDirectory
 from bench.report import say
 from bench.section import Section
 from support.abuse import ROLES, Client, Seen, Watch, create_topics, table
-from support.attacks import ATTACKS, CHANGES, LARGEST, Attack, prepare
+from support.attacks import ATTACKS, BROKERS, CHANGES, LARGEST, Attack, prepare
 from tailrace.testing import Cluster
 
 SECTION = Section("waits", "bench.waits", kafka=False)
@@ -38,7 +38,8 @@ def measure(attacks: Sequence[Attack], scale: float) -> Iterator[Seen]:
         with watch.over("nothing"):
             pass
         for attack in attacks:
-            attack.run(cluster, _FIRST_SCALE)
+            if attack not in BROKERS:
+                attack.run(cluster, _FIRST_SCALE)
             made = attack.make(scale)
             with watch.over(attack.name) as seen:
                 attack.send(cluster, made)
@@ -64,7 +65,10 @@ def _longest(seen: Seen) -> float:
 
 
 def _figures(seen: Seen) -> list[str]:
-    return [*(f"{seen.holds_ms[role]:.1f}" for role in _ROLES), f"{max(seen.waits_ms.values()):.0f}"]
+    return [
+        *(f"{seen.holds_ms[role]:.1f}" if role in seen.holds_ms else "-" for role in _ROLES),
+        f"{max(seen.waits_ms.values()):.0f}",
+    ]
 
 
 def main(arguments: list[str]) -> None:
@@ -77,7 +81,7 @@ def main(arguments: list[str]) -> None:
     options = parser.parse_args(arguments)
     attacks = [
         attack
-        for attack in (*ATTACKS, *LARGEST, *CHANGES)
+        for attack in (*ATTACKS, *LARGEST, *CHANGES, *BROKERS)
         if any(word in attack.name for word in options.attacks.split(","))
     ]
     found = []

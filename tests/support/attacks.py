@@ -14,6 +14,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from http import HTTPStatus
 from itertools import count
+from signal import SIGKILL, SIGTERM, Signals
 from threading import Event
 from typing import Any
 
@@ -22,7 +23,8 @@ from support.abuse import Client, repeated, rows, text
 from support.largest import all_largest
 from support.raw import ConnectionClosed
 from support.waiting import until
-from tailrace.testing import Cluster
+from tailrace.net.client import Disconnected
+from tailrace.testing import Cluster, admin
 
 WIDE, COLD, GROUP, LARGE = "wide", "cold", "many", "large"
 PARTITIONS, MEMBER_BYTES = 5_000, 900_000
@@ -329,6 +331,38 @@ CHANGES = (
         _rows(lambda n: abuse.delete_topics([f"new-wide-{n}"]), PARTITIONS),
         _ask,
     ),
+)
+
+
+def _away(cluster: Cluster, _: None) -> int:
+    """It is not heard for a whole session."""
+    logged = len(cluster.log_path.read_bytes())
+    with cluster.paused("broker"):
+        until(lambda: b"event=fenced" in cluster.log_path.read_bytes()[logged:], "it is fenced")
+    until(lambda: not _fenced(cluster), "it is back")
+    return 1
+
+
+def _fenced(cluster: Cluster) -> bool:
+    """Its port at the gateway is closed then."""
+    try:
+        return admin.is_fenced(cluster.bootstrap, 0)
+    except (Disconnected, ConnectionError):
+        return True
+
+
+def _restarted(cluster: Cluster, number: Signals) -> int:
+    """`up` starts it again."""
+    mark = cluster.kill("broker", number=number)
+    cluster.wait_for("ready", "broker", since=mark, timeout_seconds=120)
+    return 1
+
+
+# Of all partitions that `prepare` has made, in a cluster of one broker: who produces and fetches waits meanwhile.
+BROKERS = (
+    Attack("4 a broker of 10,000 partitions that is away and comes back", lambda _: None, _away),
+    Attack("4 a broker of 10,000 partitions that stops and starts", lambda _: SIGTERM, _restarted),
+    Attack("4 a broker of 10,000 partitions that dies and starts", lambda _: SIGKILL, _restarted),
 )
 
 

@@ -43,7 +43,7 @@ class Commands:
     """Runs `tailrace` commands of the daily kind."""
 
     def __init__(self, folder: Path, below: Path) -> None:
-        """ElectionCounts the effects below a folder; keeps its own files in another."""
+        """Counts the effects below a folder; keeps its own files in another."""
         environ = {**os.environ, "LD_PRELOAD": str(build(SOURCE, folder)), "TERM": "dumb"}
         self._answer = folder / "answer"
         self._below = str(below)

@@ -9,7 +9,7 @@ reads what the log says. It never repeats an append.
 
 import asyncio
 import contextlib
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from functools import partial
 from random import Random
@@ -22,8 +22,9 @@ from tailrace.errors import ApiError, ErrorCode
 from tailrace.metadata.image import MetadataImage
 from tailrace.metadata.replay import replay
 from tailrace.net.metadata.batches import MetadataBatch, Snapshot, encode_snapshot
-from tailrace.net.pieces import others_first
-from tailrace_controller.controller_result import ControllerResult
+from tailrace.net.pieces import in_turns, others_first
+from tailrace.steps import Steps, in_one_step, whole
+from tailrace_controller.controller_result import ControllerResult, Decision
 from tailrace_controller.decision import Decided, decided, encoded
 from tailrace_controller.deferred_queue import DeferredQueue
 from tailrace_controller.election import acceptance
@@ -101,7 +102,7 @@ class Controller:
         self._random = random
         self._database = database
         self._seen = SeenOffsets(seen_file)
-        self._deciding = asyncio.Lock()  # held while a thread decides; whoever wants to write meanwhile waits
+        self._deciding = asyncio.Lock()  # held by what takes several steps, or a thread: others that write wait
         self._next_long = asyncio.Lock()  # of those that a thread decides: the others go first
         self._grown = asyncio.Event()  # the log did, since a snapshot was thought of
         self._renew = asyncio.Event()
@@ -204,43 +205,50 @@ class Controller:
 
     # -- decisions --------------------------------------------------------------------------------------------------
 
-    async def run(self, decide: Callable[[MetadataImage], ControllerResult[R]], *, behind: bool = True) -> R:
+    async def run(self, decide: Decision[R], *, behind: bool = True) -> R:
         """Takes a decision and returns its reply once committed; NOT_CONTROLLER when it cannot be known.
 
         behind=False lets a decision without records answer at once: its reply may say only what is committed.
-        For what is known to be little: nobody else has their turn meanwhile.
+        One of several steps is a single decision nevertheless: reads and heartbeats go on between them, and others that
+        want to write wait.
         """
         if not self.active:
             await self.until_active()
-        made = decided(decide, self.image, self.epoch)
-        if made.records and self._deciding.locked():
-            async with self._deciding:
-                if not self.active:
-                    await self.until_active()
-                made = decided(decide, self.image, self.epoch)
-                self._take(made)
+        made = in_one_step(decided(decide, self.image, self.epoch))
+        if made is None or (made.records and self._deciding.locked()):
+            made = await self._decide_alone(decide, in_turns)
         elif made.records:
             self._take(made)
-        elif not behind:
-            return made.reply
-        await self._until_committed(made.after.offset)
+        if made.records or behind:
+            await self._until_committed(made.after.offset)
         return made.reply
 
-    async def run_long(self, decide: Callable[[MetadataImage], ControllerResult[R]]) -> R:
-        """The same for a decision that may take long: a thread takes it, while reads and heartbeats go on.
+    async def run_long(self, decide: Decision[R]) -> R:
+        """The same for what clients ask for and may take long: a thread decides, while reads and heartbeats go on.
 
         Others that want to write have their turn before the next long one.
         """
-        async with self._next_long, self._deciding:
+        async with self._next_long:
+            made = await self._decide_alone(decide, self._beside)
+        await self._until_committed(made.after.offset)
+        return made.reply
+
+    async def _decide_alone(
+        self, decide: Decision[R], take_steps: Callable[[Steps[Decided[R]]], Awaitable[Decided[R]]]
+    ) -> Decided[R]:
+        """Nobody else changes the image from the first step to the last."""
+        async with self._deciding:
             if not self.active:
                 await self.until_active()
             before, epoch = self.image, self.epoch
-            made = await self._database.beside(partial(decided, decide, before, epoch))
+            made = await take_steps(decided(decide, before, epoch))
             self._check_undisturbed(before, epoch)
             if made.records:
                 self._take(made)
-        await self._until_committed(made.after.offset)
-        return made.reply
+            return made
+
+    async def _beside(self, steps: Steps[Decided[R]]) -> Decided[R]:
+        return await self._database.beside(partial(whole, steps))
 
     async def read(self, decide: Callable[[MetadataImage], R]) -> R:
         """What a thread finds in the newest image, once all of that is committed; NOT_CONTROLLER as above."""
@@ -254,7 +262,7 @@ class Controller:
         return found
 
     def _check_undisturbed(self, before: MetadataImage, epoch: int) -> None:
-        """Raises NOT_CONTROLLER if this controller resigned while a thread decided: nothing else changes the image."""
+        """Raises NOT_CONTROLLER if this controller resigned meanwhile: nothing else changes the image."""
         if not self.holding or self.epoch != epoch or self.image is not before:
             raise ApiError(ErrorCode.NOT_CONTROLLER, f"controller {self.node_id} resigned")
 
@@ -267,7 +275,7 @@ class Controller:
         self.deferred.add(made)
         assert made.before is self.image
         self.image = made.after
-        self.counts.add(made.records)
+        self.counts = self.counts.and_also(made.elections)
         for sentence in made.warnings:
             self.log.warning(sentence)
 
@@ -365,7 +373,7 @@ class Controller:
         self._renew.clear()
         if self.image.offset < 0:
             first = ControllerResult(None, bootstrap.first_records(self.new_uuid()))
-            self._take(decided(lambda _: first, self.image, self.epoch))
+            self._take(whole(decided(lambda _: first, self.image, self.epoch)))
         else:
             self._note(at_once=True)
             self.ready.set()

@@ -1,11 +1,13 @@
 """What a decision wants to happen: records to append, and the reply once they are committed. Pure."""
 
-from collections.abc import Sized
+from collections.abc import Callable, Sized
 from dataclasses import dataclass
-from typing import Final, Generic, TypeVar
+from typing import Final, Generic, TypeAlias, TypeVar
 
 from tailrace.errors import ApiError, ErrorCode
+from tailrace.metadata.image import MetadataImage
 from tailrace.metadata.records import MetadataRecord
+from tailrace.steps import Steps
 
 R = TypeVar("R")
 MAX_RECORDS: Final = 10_000  # of one request of a user's, as in Kafka: everybody else waits for its decision
@@ -17,6 +19,10 @@ class ControllerResult(Generic[R]):
 
     reply: R
     records: tuple[MetadataRecord, ...] = ()
+
+
+# One that looks at all partitions does so in steps.
+Decision: TypeAlias = Callable[[MetadataImage], ControllerResult[R] | Steps[ControllerResult[R]]]
 
 
 def check_size(records: Sized, more: int = 0) -> None:

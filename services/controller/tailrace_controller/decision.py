@@ -1,16 +1,18 @@
 """One decision on its way from an image to the database. Pure, so that a thread may take it: images do not change."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 from tailrace.metadata import codec
 from tailrace.metadata.image import MetadataImage
 from tailrace.metadata.records import MetadataRecord
-from tailrace.metadata.replay import replay
+from tailrace.metadata.replay import replay_in_pieces
 from tailrace.net.metadata.batches import MetadataBatch, encode_batch
-from tailrace_controller.controller_result import ControllerResult
+from tailrace.steps import Steps
+from tailrace_controller.controller_result import ControllerResult, Decision
 from tailrace_controller.decide import resources
+from tailrace_controller.election_counts import ElectionCounts, counted
 from tailrace_controller.metadata_log.stored import StoredRecord
 
 R = TypeVar("R")
@@ -18,21 +20,26 @@ R = TypeVar("R")
 
 @dataclass(frozen=True, slots=True)
 class Decided(Generic[R]):
-    """A decision's reply and records with the images around them; warnings are for the log."""
+    """A decision's reply and records with the images around them, and the elections; warnings are for the log."""
 
     reply: R
     records: tuple[MetadataRecord, ...]
     before: MetadataImage
     after: MetadataImage
+    elections: ElectionCounts
     warnings: list[str]
 
 
-def decided(decide: Callable[[MetadataImage], ControllerResult[R]], image: MetadataImage, epoch: int) -> Decided[R]:
-    """Takes a decision of this controller epoch on an image."""
-    effects = decide(image)
+def decided(decide: Decision[R], image: MetadataImage, epoch: int) -> Steps[Decided[R]]:
+    """Takes a decision of this controller epoch on an image: a little one in one step."""
+    found = decide(image)
+    effects = found if isinstance(found, ControllerResult) else (yield from found)
     records = effects.records
-    after = replay(image, records, image.offset + len(records), epoch) if records else image
-    return Decided(effects.reply, records, image, after, resources.without_effect(records))
+    after = image
+    if records:
+        after = yield from replay_in_pieces(image, records, image.offset + len(records), epoch)
+    elections = yield from counted(records)
+    return Decided(effects.reply, records, image, after, elections, resources.without_effect(records))
 
 
 def encoded(

@@ -19,6 +19,7 @@ from tailrace.log.recovery import loader
 from tailrace.metadata import replay
 from tailrace.metadata.records import PartitionChangeRecord
 from tailrace.records.batch import BatchHeader
+from tailrace.steps import Steps
 from tailrace_broker.partitions import cached_image
 from tailrace_broker.partitions import partition as broker_partition
 from tailrace_broker.partitions.partition import Fetched, Partition
@@ -86,6 +87,11 @@ def _beyond_the_end(self: Partition, answer: Fetched, now_ms: int) -> bool:
     if answer.error_code == ErrorCode.NONE and answer.diverging is None:
         self.high_watermark = max(self.high_watermark, answer.high_watermark)
     return moved
+
+
+def _nobody_leaves(_image: Any, _broker_id: int, _config: Any) -> Steps[list[PartitionChangeRecord]]:
+    yield
+    return []
 
 
 def _same_epoch(draft: Any, record: Any) -> None:
@@ -170,7 +176,7 @@ MUTANTS = (
     ),
     Mutant(
         "a broker that ended uncleanly leaves ISR and ELR",
-        ((elections, "on_unclean_shutdown", lambda _image, _broker_id, _config: iter(())),),
+        ((elections, "on_unclean_shutdown", _nobody_leaves),),
         "power",
     ),
     Mutant(

@@ -4,22 +4,28 @@ import asyncio
 import random
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from itertools import pairwise
+from dataclasses import replace
+from itertools import groupby, pairwise
+from operator import attrgetter
 from typing import cast
 from uuid import UUID
 
 import pytest
 import structlog
 
+from support.metadata import after, broker, topic_id
 from support.metadata_store import MemoryDatabase
 from tailrace.clock import ManualClock
 from tailrace.config import Config
 from tailrace.errors import ApiError, ErrorCode
 from tailrace.metadata.image import MetadataImage
-from tailrace.metadata.records import ConfigRecord, MetadataRecord
+from tailrace.metadata.records import ConfigRecord, MetadataRecord, PartitionRecord, RemoveTopicRecord, TopicRecord
 from tailrace.net.metadata.batches import decode_snapshot, replay
+from tailrace.steps import Steps, whole
+from tailrace.wire.messages import BrokerRegistrationRequest, BrokerRegistrationResponse
 from tailrace_controller.controller import Controller
 from tailrace_controller.controller_result import ControllerResult
+from tailrace_controller.decide import brokers
 from tailrace_controller.election.candidacy import Candidacy
 from tailrace_controller.election.lease import Candidate
 from tailrace_controller.metadata_log import bootstrap
@@ -281,6 +287,54 @@ async def test_a_short_write_waits_for_the_long_decision_at_hand_and_for_no_othe
         await asyncio.gather(*tasks)
         assert order == ["set long", "set short", "set longer"]
         assert await controller.run(reading) == "longer"
+
+
+def crowded(count: int = 2_000) -> list[MetadataRecord]:
+    """Two live brokers that lead half of a topic's partitions each; some have no other replica in sync."""
+    made = (PartitionRecord(n, topic_id(1), (0, 1), (0, 1) if n % 4 else (0,), n % 2) for n in range(count))
+    return [*broker(0, 10), *broker(1, 11), TopicRecord("wide", topic_id(1)), *made]
+
+
+async def test_what_comes_between_the_steps_of_a_fencing_is_decided_on_what_it_has_decided() -> None:
+    """The broker comes back, a topic is deleted: nobody sees the half of it, and nobody's change is lost."""
+    async with running() as (controller, database):
+        await controller.run(lambda _: ControllerResult(None, tuple(crowded())))
+        before = controller.image
+
+        def registering(image: MetadataImage) -> Steps[ControllerResult[BrokerRegistrationResponse]]:
+            return brokers.register(image, anew, controller.config, is_connected=False)
+
+        def deleting(image: MetadataImage) -> ControllerResult[None]:
+            return ControllerResult(None, (RemoveTopicRecord(topic_id(1)),))
+
+        known = [
+            BrokerRegistrationRequest.Feature(name=name, min_supported_version=0, max_supported_version=level)
+            for name, level in before.features.items()
+        ]
+        anew = BrokerRegistrationRequest(
+            broker_id=0, cluster_id="", incarnation_id=UUID(int=9), listeners=[], features=known, rack=None,
+            log_dirs=[], previous_broker_epoch=-1,
+        )  # fmt: skip
+        fencing = asyncio.create_task(controller.run(lambda image: brokers.expire(image, 0, 10, controller.config)))
+        await turns()
+        registered = asyncio.create_task(controller.run(registering))
+        deleted = asyncio.create_task(controller.run(deleting))
+        assert await controller.run(reading) is None and await controller.run(reading, behind=False) is None
+        await turns()
+        assert controller.image is before and not any(task.done() for task in (fencing, registered, deleted))
+        assert await fencing is True
+        await asyncio.gather(registered, deleted)
+        fenced = after(before, *whole(brokers.expire(before, 0, 10, controller.config)).records)
+        again = after(fenced, *whole(registering(fenced)).records)
+        assert again.offset > fenced.offset + 1, "the broker may have lost records: it leaves what it could still lead"
+        expected = after(again, RemoveTopicRecord(topic_id(1)))
+        assert controller.image == replace(expected, epoch=controller.epoch)
+        assert (await registered).broker_epoch == fenced.offset + 1
+        assert [len(list(rows)) for _, rows in groupby(database.store.records, attrgetter("base_offset"))][-3:] == [
+            fenced.offset - before.offset,
+            again.offset - fenced.offset,
+            1,
+        ]
 
 
 async def test_a_controller_that_resigned_meanwhile_takes_no_long_decision(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,15 +12,17 @@ from typing import Any, cast
 import pytest
 import structlog
 
+from support.metadata import broker, topic_id
 from support.metadata_store import MemoryDatabase, MemoryServer
 from tailrace.clock import ManualClock
 from tailrace.config import Config
 from tailrace.errors import ApiError, ErrorCode
 from tailrace.metadata.image import MetadataImage
-from tailrace.metadata.records import ConfigRecord
+from tailrace.metadata.records import ConfigRecord, PartitionRecord, TopicRecord
 from tailrace.wire.messages import BrokerHeartbeatRequest, ServiceHeartbeatRequest
 from tailrace_controller.controller import Controller
 from tailrace_controller.controller_result import ControllerResult
+from tailrace_controller.decide import brokers
 from tailrace_controller.election.acceptance import Seen
 from tailrace_controller.election.candidacy import Candidacy
 from tailrace_controller.election.lease import NOBODY, STAND_BACK_LEASES, Candidate, Lease
@@ -115,6 +117,35 @@ async def test_a_zombie_answers_nothing_after_its_lease_and_becomes_a_standby() 
         assert value_of(zombie.controller.committed) == "2"
         assert (zombie.controller.leader[:2], zombie.controller.resignations) == ((1, 2), 1)
         assert [epoch for epoch, _ in zombie.database.store.server.written] == [1, 1, 1, 1, 2]
+
+
+async def test_who_loses_the_lease_between_two_steps_writes_nothing_and_its_successor_begins_anew() -> None:
+    async with members() as (zombie, successor):
+        made = (PartitionRecord(n, topic_id(1), (0, 1), (0, 1), 0) for n in range(5_000))
+        records = (*broker(0, 10), *broker(1, 11), TopicRecord("wide", topic_id(1)), *made)
+        await zombie.controller.run(lambda _: ControllerResult(None, records))
+        await follow(successor)
+        zombie.database.open.clear()
+        await successor.pass_ms(1500)
+        config = zombie.controller.config
+        before = zombie.controller.image
+        fencing = asyncio.create_task(zombie.controller.run(lambda image: brokers.expire(image, 0, 10, config)))
+        await turns()
+        zombie.database.open.set()
+        zombie.clock.advance(LEASE_MS / 2)
+        await turns(30)
+        assert (zombie.controller.resignations, fencing.done()) == (1, False)
+        with pytest.raises(ApiError) as refused:
+            await fencing
+        assert refused.value.code == ErrorCode.NOT_CONTROLLER
+        assert zombie.controller.image.topics == before.topics and not zombie.controller.image.brokers[0].fenced
+        assert await successor.controller.run(lambda image: brokers.expire(image, 0, 10, config))
+        await follow(zombie)
+        for member in (zombie, successor):
+            image = member.controller.committed
+            assert image.brokers[0].fenced and all(one.leader == 1 for one in image.topics["wide"].partitions)
+        epochs = [epoch for epoch, _ in zombie.database.store.server.written[-5_001:]]
+        assert set(epochs) == {2}
 
 
 async def test_a_holder_whose_renewal_is_late_lets_askers_wait_and_goes_on() -> None:

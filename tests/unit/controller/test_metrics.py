@@ -8,8 +8,9 @@ from prometheus_client import CollectorRegistry
 from support.metadata import after, cluster, replicated, topic_id
 from tailrace.metadata import records as r
 from tailrace.metadata.image import MetadataImage
+from tailrace.steps import whole
 from tailrace_controller.deferred_queue import DeferredQueue
-from tailrace_controller.election_counts import ElectionCounts
+from tailrace_controller.election_counts import ElectionCounts, counted
 from tailrace_controller.metrics import ControllerMetrics
 from tailrace_controller.role import ControllerRole
 from tailrace_controller.sessions.watch import REFUSED, SILENT
@@ -78,14 +79,11 @@ def test_an_image_is_told_in_kafkas_words() -> None:
 
 
 def test_elections_are_counted_as_they_are_decided() -> None:
-    counts = ElectionCounts()
-    counts.add(
-        [
-            r.PartitionChangeRecord(0, topic_id(1), isr=(1,)),
-            r.PartitionChangeRecord(0, topic_id(1), leader=1),
-            r.PartitionChangeRecord(1, topic_id(1), leader=-1),
-            r.PartitionChangeRecord(2, topic_id(1), leader=0, isr=(0,), leader_recovery_state=1),
-        ]
-    )
-    found = scraped(IMAGE, counts)
+    records = [
+        r.PartitionChangeRecord(0, topic_id(1), isr=(1,)),
+        r.PartitionChangeRecord(0, topic_id(1), leader=1),
+        r.PartitionChangeRecord(1, topic_id(1), leader=-1),
+        r.PartitionChangeRecord(2, topic_id(1), leader=0, isr=(0,), leader_recovery_state=1),
+    ]
+    found = scraped(IMAGE, whole(counted(records)))
     assert (found["tailrace_leader_elections_total"], found["tailrace_unclean_leader_elections_total"]) == (2, 1)

@@ -16,6 +16,7 @@ from tailrace.metadata.image import MetadataImage
 from tailrace.metadata.records import ConfigRecord, MetadataRecord
 from tailrace.metadata.replay import planned
 from tailrace.net.spread import counted
+from tailrace.steps import whole
 from tailrace.wire.messages import (
     AlterConfigsRequest,
     AlterConfigsResponse,
@@ -101,7 +102,7 @@ def _consequences(image: MetadataImage, changed: Iterable[MetadataRecord], confi
             topic for topic in image.topics.values() if everywhere or topic.name in touched
         )
     if topic_rules.UNCLEAN_LEADER_ELECTION in names:
-        yield from elections.unclean(planned(image, records), config)
+        yield from whole(elections.unclean(planned(image, records), config))
 
 
 def validate(kind: int, name: str, current: Mapping[str, str], after: Mapping[str, str], cluster: Config) -> None:

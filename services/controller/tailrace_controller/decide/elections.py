@@ -1,18 +1,24 @@
 """Which partitions change when brokers come and go, and when configs allow another leader: ISR, ELR and leaders.
 
-Every function yields records for the image as it is; those that change the broker itself come from brokers.py.
+The records are for the image as it is; those that change the broker itself come from brokers.py. There may be very many
+partitions, so they are looked at in steps.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import replace
-from typing import Any
+from typing import Any, Final
+from uuid import UUID
 
 from tailrace.config import Config
-from tailrace.metadata.directories import MIGRATING, UNASSIGNED, after_move, is_online
+from tailrace.metadata.directories import MIGRATING, UNASSIGNED, after_move, directory_of, is_online
 from tailrace.metadata.image import MetadataImage, PartitionImage, TopicImage
 from tailrace.metadata.records import NO_LEADER, PartitionChangeRecord
+from tailrace.steps import ROWS_A_STEP, Steps
 from tailrace_controller.decide import partition_change, topic_rules
 from tailrace_controller.decide.partition_change import Election, Wish
+
+_CHANGE: Final = 10  # takes so long as that many partitions that are only looked at
+LOOKS_A_STEP: Final = ROWS_A_STEP * _CHANGE
 
 
 class Elections:
@@ -71,43 +77,49 @@ def may_lead(image: MetadataImage, broker_id: int) -> bool:
     return broker is not None and not broker.fenced and not broker.in_controlled_shutdown
 
 
-def on_broker_gone(image: MetadataImage, broker_id: int, config: Config) -> Iterator[PartitionChangeRecord]:
-    """Yields what changes when a broker that keeps its log may not lead nor be in sync any more."""
-    yield from _without(image, broker_id, config, lambda partition: broker_id in partition.isr, NO_LEADER)
+def on_broker_gone(image: MetadataImage, broker_id: int, config: Config) -> Steps[list[PartitionChangeRecord]]:
+    """Returns what changes when a broker that keeps its log may not lead nor be in sync any more."""
+    return _without(image, broker_id, config, lambda partition: broker_id in partition.isr, NO_LEADER)
 
 
-def leaders_of(image: MetadataImage, broker_id: int, config: Config) -> Iterator[PartitionChangeRecord]:
-    """Yields what on_broker_gone yields for the partitions that the broker leads."""
-    yield from _without(image, broker_id, config, lambda partition: partition.leader == broker_id, NO_LEADER)
+def leaders_of(image: MetadataImage, broker_id: int, config: Config) -> Steps[list[PartitionChangeRecord]]:
+    """Returns what on_broker_gone returns for the partitions that the broker leads."""
+    return _without(image, broker_id, config, lambda partition: partition.leader == broker_id, NO_LEADER)
 
 
-def on_unclean_shutdown(image: MetadataImage, broker_id: int, config: Config) -> Iterator[PartitionChangeRecord]:
-    """Yields what changes when a broker may have lost the end of its log: it leaves every ISR and ELR (KIP-966)."""
+def on_unclean_shutdown(image: MetadataImage, broker_id: int, config: Config) -> Steps[list[PartitionChangeRecord]]:
+    """Returns what changes when a broker may have lost the end of its log: it leaves every ISR and ELR (KIP-966)."""
 
     def touched(partition: PartitionImage) -> bool:
         return broker_id in partition.isr or broker_id in partition.eligible_leader_replicas
 
-    yield from _without(image, broker_id, config, touched, broker_id)
+    return _without(image, broker_id, config, touched, broker_id)
 
 
-def on_broker_back(image: MetadataImage, broker_id: int, config: Config) -> Iterator[PartitionChangeRecord]:
-    """Yields the partitions without a leader that have one when this broker is unfenced."""
+def on_directory_gone(
+    image: MetadataImage, broker_id: int, offline: Collection[UUID], config: Config
+) -> Steps[list[PartitionChangeRecord]]:
+    """Returns what changes when a broker that stays has lost directories: what lies there leaves the ISR (KIP-858)."""
+
+    def touched(partition: PartitionImage) -> bool:
+        return directory_of(partition, broker_id) in offline
+
+    return _without(image, broker_id, config, touched, NO_LEADER)
+
+
+def on_broker_back(image: MetadataImage, broker_id: int, config: Config) -> Steps[list[PartitionChangeRecord]]:
+    """Returns the partitions without a leader that have one when this broker is unfenced."""
     elections = Elections(image, config, added=broker_id)
-    for topic, index, partition in partitions(image):
-        if partition.leader == NO_LEADER:
-            record = elections.change(topic, index, partition, Wish(elections.election(topic.name)))
-            if record is not None:
-                yield record
+    return _changes(image, elections, _has_no_leader, lambda _, election: Wish(election))
 
 
-def unclean(image: MetadataImage, config: Config) -> Iterator[PartitionChangeRecord]:
-    """Yields the partitions without a leader that get one because their topic allows unclean elections."""
-    elections = Elections(image, config)
-    for topic, index, partition in partitions(image):
-        if partition.leader == NO_LEADER and elections.election(topic.name) is Election.UNCLEAN:
-            record = elections.change(topic, index, partition, Wish(Election.UNCLEAN))
-            if record is not None:
-                yield record
+def unclean(image: MetadataImage, config: Config) -> Steps[list[PartitionChangeRecord]]:
+    """Returns the partitions without a leader that get one because their topic allows unclean elections."""
+
+    def wish(_: PartitionImage, election: Election) -> Wish | None:
+        return Wish(election) if election is Election.UNCLEAN else None
+
+    return _changes(image, Elections(image, config), _has_no_leader, wish)
 
 
 def forget_eligible(topics: Iterable[TopicImage]) -> Iterator[PartitionChangeRecord]:
@@ -129,24 +141,53 @@ def partitions(image: MetadataImage) -> Iterator[tuple[TopicImage, int, Partitio
             yield topic, index, partition
 
 
+def _has_no_leader(partition: PartitionImage) -> bool:
+    return partition.leader == NO_LEADER
+
+
 def _without(
     image: MetadataImage,
     broker_id: int,
     config: Config,
     touched: Callable[[PartitionImage], bool],
     not_eligible: int,
-) -> Iterator[PartitionChangeRecord]:
+) -> Steps[list[PartitionChangeRecord]]:
+    """What changes where the broker leaves the ISR."""
+
+    def wish(partition: PartitionImage, election: Election) -> Wish:
+        isr = partition_change.without(partition.isr, (broker_id,))
+        return Wish(election, isr=isr, not_eligible=not_eligible)
+
+    return _changes(image, Elections(image, config, removed=broker_id), touched, wish)
+
+
+def _changes(
+    image: MetadataImage,
+    elections: Elections,
+    touched: Callable[[PartitionImage], bool],
+    wish: Callable[[PartitionImage, Election], Wish | None],
+) -> Steps[list[PartitionChangeRecord]]:
     """Thousands of partitions are alike but for their ids: each kind is decided once."""
-    elections = Elections(image, config, removed=broker_id)
     decided: dict[Any, PartitionChangeRecord | None] = {}
-    for topic, index, partition in partitions(image):
-        if touched(partition):
-            # Who may lead, and what a reassignment that completes leaves, depends on the directories, too.
-            state = (partition_change.state_of(partition), partition.directories)
-            kind = (elections.election(topic.name), elections.min_isr(topic), state)
-            if kind not in decided:
-                isr = partition_change.without(partition.isr, (broker_id,))
-                wish = Wish(kind[0], isr=isr, not_eligible=not_eligible)
-                decided[kind] = elections.change(topic, index, partition, wish)
-            if (alike := decided[kind]) is not None:
-                yield alike.of(index, topic.topic_id)
+    found: list[PartitionChangeRecord] = []
+    weight = 0
+    for topic in image.topics.values():
+        rules: tuple[Election, int] | None = None
+        weight += 1
+        for index, partition in enumerate(topic.partitions):
+            weight += 1
+            if touched(partition):
+                weight += _CHANGE
+                if rules is None:
+                    rules = (elections.election(topic.name), elections.min_isr(topic))
+                # Who may lead, and what a reassignment that completes leaves, depends on the directories, too.
+                kind = (rules, partition_change.state_of(partition), partition.directories)
+                if kind not in decided:
+                    wanted = wish(partition, rules[0])
+                    decided[kind] = None if wanted is None else elections.change(topic, index, partition, wanted)
+                if (alike := decided[kind]) is not None:
+                    found.append(alike.of(index, topic.topic_id))
+            if weight >= LOOKS_A_STEP:
+                weight = 0
+                yield
+    return found

@@ -79,7 +79,7 @@ class Load:
         return Counter(partition.replicas[0] for topic in topics for partition in topic.partitions)
 
     def add(self, name: str, placed: Iterable[Placed]) -> None:
-        """ElectionCounts a new topic, too."""
+        """Counts a new topic, too."""
         if name not in INTERNAL_TOPICS:
             self._first.update(partition.replicas[0] for partition in placed)
 

@@ -13,11 +13,11 @@ from tailrace.clock import ManualClock
 from tailrace.config import Config
 from tailrace.metadata.image import MetadataImage
 from tailrace.metadata.records import MetadataRecord, PartitionRecord, TopicRecord
-from tailrace.metadata.replay import replay
 from tailrace.net.address import Address
+from tailrace.steps import whole
 from tailrace_controller.controller import Controller
-from tailrace_controller.controller_result import ControllerResult
 from tailrace_controller.decide import brokers
+from tailrace_controller.decision import Decided, decided
 from tailrace_controller.sessions.watch import REFUSED, SILENT, STALL_MS, SessionWatch
 
 
@@ -54,11 +54,11 @@ class Fake:
         return True
 
     async def run(self, decide: Any, *, behind: bool = True) -> Any:
-        effects: ControllerResult[Any] = decide(self.image)
-        if effects.records:
-            self.written.append(effects.records)
-        self.image = replay(self.image, effects.records, self.image.offset + len(effects.records), 3)
-        return effects.reply
+        made: Decided[Any] = whole(decided(decide, self.image, 3))
+        if made.records:
+            self.written.append(made.records)
+        self.image = made.after
+        return made.reply
 
 
 def fenced(image: MetadataImage) -> list[int]:
@@ -110,9 +110,9 @@ async def test_the_leaderships_of_a_broker_with_thousands_of_partitions_move_fir
     await turns()
     assert fenced(fake.image) == [1]
     assert [len(records) for records in fake.written] == writes
-    expired = brokers.expire(before, 1, epoch, fake.config)
+    expired = whole(brokers.expire(before, 1, epoch, fake.config))
     assert fake.image.topics == after(before, *expired.records).topics, "as if it were written at once"
-    assert brokers.hand_over(fake.image, 1, epoch, fake.config).records == ()
+    assert whole(brokers.hand_over(fake.image, 1, epoch, fake.config)).records == ()
     watch.close()
 
 
