@@ -14,10 +14,10 @@ from tailrace.metadata.replay import replay_in_pieces as records_in_pieces
 from tailrace.metadata.snapshot import to_records
 from tailrace.records.batch import HEADER_SIZE, read_header
 from tailrace.records.record import Record, build, iterate
-from tailrace.steps import Steps, whole
+from tailrace.steps import ROWS_A_STEP, Steps, whole
 
 TOPIC_ID: Final = UUID(int=1)
-SNAPSHOT_BATCH_RECORDS: Final = 1000
+SNAPSHOT_BATCH_RECORDS: Final = 5 * ROWS_A_STEP
 
 
 class MetadataBatch(NamedTuple):
@@ -46,10 +46,24 @@ def encode_batch(values: Sequence[bytes], base_offset: int, epoch: int, timestam
 
 def encode_snapshot(image: MetadataImage, timestamp_ms: int) -> Snapshot:
     """Returns the snapshot of an image."""
-    values = [codec.encode(record) for record in to_records(image)]
-    steps = range(0, len(values), SNAPSHOT_BATCH_RECORDS)
-    parts = [encode_batch(values[at : at + SNAPSHOT_BATCH_RECORDS], at, image.epoch, timestamp_ms) for at in steps]
-    return Snapshot(image.offset + 1, image.epoch, b"".join(part.data for part in parts))
+    return whole(encode_snapshot_in_pieces(image, timestamp_ms))
+
+
+def encode_snapshot_in_pieces(image: MetadataImage, timestamp_ms: int) -> Steps[Snapshot]:
+    """As encode_snapshot; wherever it yields others may have their turn."""
+    records, parts, base_offset = to_records(image), list[bytes](), 0
+    while True:
+        values: list[bytes] = []
+        while piece := [codec.encode(record) for record in islice(records, ROWS_A_STEP)]:
+            values += piece
+            yield
+            if len(values) == SNAPSHOT_BATCH_RECORDS:
+                break
+        if not values:
+            return Snapshot(image.offset + 1, image.epoch, b"".join(parts))
+        parts.append(encode_batch(values, base_offset, image.epoch, timestamp_ms).data)
+        base_offset += len(values)
+        yield
 
 
 def decode_snapshot(snapshot: Snapshot) -> MetadataImage:
