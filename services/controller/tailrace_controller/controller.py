@@ -21,9 +21,9 @@ from tailrace.config import Config
 from tailrace.errors import ApiError, ErrorCode
 from tailrace.metadata.image import MetadataImage
 from tailrace.metadata.replay import replay
-from tailrace.net.metadata.batches import MetadataBatch, Snapshot, encode_snapshot
+from tailrace.net.metadata.batches import MetadataBatch, Snapshot, encode_snapshot, encode_snapshot_in_pieces
 from tailrace.net.pieces import in_turns, others_first
-from tailrace.steps import Steps, in_one_step, whole
+from tailrace.steps import ROWS_A_STEP, Steps, in_one_step, whole
 from tailrace_controller.controller_result import ControllerResult, Decision
 from tailrace_controller.decision import Decided, decided, encoded
 from tailrace_controller.deferred_queue import DeferredQueue
@@ -53,6 +53,7 @@ if TYPE_CHECKING:
     from tailrace_controller.store import Store
 
 R = TypeVar("R")
+T = TypeVar("T")
 RECORDS_BETWEEN_SNAPSHOTS = 5_000
 LEAVE_MS = 500
 LOAD_WAIT_MS = 3_000  # whoever asks while the log is loaded, or a renewal is late, need not ask again
@@ -322,7 +323,7 @@ class Controller:
             await self._leave_word(loaded)
             return
         if loaded.whole or loaded.records:
-            self._replay(loaded)
+            await self._replay(loaded)
             await self._trim()
         if self.image.offset >= 0:
             self.ready.set()
@@ -336,13 +337,21 @@ class Controller:
             self._turns.wake()
             self._published.wake()
 
-    def _replay(self, loaded: StoredLog) -> None:
+    async def _replay(self, loaded: StoredLog) -> None:
+        """The image and the followers' log become those after what was loaded, together; followers are answered on."""
         if loaded.whole:
-            self.image, self.followed = bootstrap.replay(loaded)
+            self.image, self.followed = await self._replayed(partial(bootstrap.replay, loaded), loaded)
         else:
-            self.image = bootstrap.extend(self.image, self.followed, loaded)
+            self.image, batches = await self._replayed(partial(bootstrap.extend, self.image, loaded), loaded)
+            self.followed.append(batches)
         self.committed = self.image
         self._published.wake()
+
+    async def _replayed(self, replay: Callable[[], T], loaded: StoredLog) -> T:
+        """A thread replays what may take long."""
+        if loaded.snapshot is None and len(loaded.records) <= ROWS_A_STEP:
+            return replay()
+        return await self._database.beside(replay)
 
     async def _leave_word(self, loaded: StoredLog) -> None:
         """Our own image goes beyond this database: its active controller must know, if it does not."""
@@ -362,7 +371,7 @@ class Controller:
             self._seen.learn(Seen(max(self.committed.offset, loaded.next_offset), self.committed.epoch))
         else:
             self._know(loaded.lease)
-            self._replay(loaded)
+            await self._replay(loaded)
         if loaded.next_offset:
             self._seen.learn_notes_of(self.committed.cluster_id)
         if acceptance.contradicts(before, self._seen.highest):
@@ -418,7 +427,7 @@ class Controller:
         if loaded.epoch != ahead.epoch:
             raise Deposed(f"controller {loaded.lease.holder} took the lease with epoch {loaded.epoch}")
         self._know(loaded.lease)
-        self._replay(loaded)
+        await self._replay(loaded)
 
     async def _keep(self) -> None:
         """Renews the lease; raises Deposed, OutcomeUnknown, Restored or Unheard."""
@@ -490,7 +499,7 @@ class Controller:
         if self.committed.offset + 1 - self.followed.covered < self.records_between_snapshots:
             return None
         image, timestamp_ms = self.committed, self.clock.wall_ms()
-        return await self._database.beside(lambda: encode_snapshot(image, timestamp_ms))
+        return await in_turns(encode_snapshot_in_pieces(image, timestamp_ms))
 
     async def _snapshots(self) -> None:
         """Makes snapshots beside the appends, which wait for none of them; raises Deposed or OutcomeUnknown."""

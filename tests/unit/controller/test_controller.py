@@ -21,6 +21,7 @@ from tailrace.errors import ApiError, ErrorCode
 from tailrace.metadata.image import MetadataImage
 from tailrace.metadata.records import ConfigRecord, MetadataRecord, PartitionRecord, RemoveTopicRecord, TopicRecord
 from tailrace.net.metadata.batches import decode_snapshot, replay
+from tailrace.net.pieces import in_turns
 from tailrace.steps import Steps, whole
 from tailrace.wire.messages import BrokerRegistrationRequest, BrokerRegistrationResponse
 from tailrace_controller.controller import Controller
@@ -155,15 +156,15 @@ async def test_snapshots_truncate_the_log_but_keep_the_part_since_the_last_one()
 
 async def test_nobody_waits_for_a_snapshot(monkeypatch: pytest.MonkeyPatch) -> None:
     """A fenced broker's thousands of records are followed by one, and by what its partitions' new leaders ask for."""
-    async with running() as (controller, database):
-        begun, go, encode = asyncio.Event(), asyncio.Event(), database.beside
+    async with running() as (controller, _):
+        begun, go = asyncio.Event(), asyncio.Event()
 
-        async def slowly(work: Callable[[], object]) -> object:
+        async def slowly(steps: Steps[object]) -> object:
             begun.set()
             await go.wait()
-            return await encode(work)
+            return await in_turns(steps)
 
-        monkeypatch.setattr(database, "beside", slowly)
+        monkeypatch.setattr("tailrace_controller.controller.in_turns", slowly)
         controller.records_between_snapshots = 10
         await controller.run(setting("1", count=20))
         await begun.wait()

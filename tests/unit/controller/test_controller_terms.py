@@ -100,6 +100,31 @@ async def test_a_standby_follows_and_says_who_is_active() -> None:
         assert refused.value.message == "controller 0 at unix:/run/0 is the active one"
 
 
+async def test_a_standby_goes_on_while_a_thread_replays_thousands_of_records(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with members() as (active, standby):
+        begun, go_on, really = asyncio.Event(), asyncio.Event(), standby.database.beside
+
+        async def halted(work: Any) -> Any:
+            begun.set()
+            await go_on.wait()
+            return await really(work)
+
+        monkeypatch.setattr(standby.database, "beside", halted)
+        await active.controller.run(setting("few"))
+        await follow(standby)
+        before = standby.controller.committed
+        assert value_of(before) == "few" and not begun.is_set()
+        many = tuple(ConfigRecord(4, "", f"k{number}", "1") for number in range(1_000))
+        await active.controller.run(lambda _: ControllerResult(None, many))
+        await follow(standby)
+        assert begun.is_set() and standby.controller.committed is before
+        assert standby.controller.followed.end_offset == before.offset + 1
+        go_on.set()
+        await turns()
+        assert standby.controller.committed == active.controller.committed
+        assert standby.controller.followed.end_offset == before.offset + 1_001
+
+
 async def test_a_zombie_answers_nothing_after_its_lease_and_becomes_a_standby() -> None:
     async with members() as (zombie, successor):
         zombie.database.open.clear()  # it stands still

@@ -41,15 +41,14 @@ def replay(loaded: StoredLog) -> tuple[MetadataImage, MetadataLog]:
     return _understood(image), MetadataLog(snapshot, batches, loaded.next_offset)
 
 
-def extend(image: MetadataImage, log: MetadataLog, loaded: StoredLog) -> MetadataImage:
-    """Appends what was loaded to the followers' log and returns the image after it."""
+def extend(image: MetadataImage, loaded: StoredLog) -> tuple[MetadataImage, list[MetadataBatch]]:
+    """Returns the image after what was loaded, and its batches, which continue the followers' log."""
     batches = []
     for batch, records in _batches(loaded.records):
         batches.append(batch)
         image = replay_records(image, records, batch.last_offset, batch.epoch)
     assert image.offset + 1 == loaded.next_offset, "the log ends where its lease row says"
-    log.append(batches)
-    return _understood(image)
+    return _understood(image), batches
 
 
 def _understood(image: MetadataImage) -> MetadataImage:

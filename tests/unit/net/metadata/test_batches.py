@@ -1,45 +1,39 @@
-"""A snapshot of a large image is made in pieces, and is the same as one that was made at once."""
+"""Snapshots of the metadata log: as large as the cluster, and made in pieces."""
 
 from __future__ import annotations
 
-from uuid import UUID
+import pytest
 
-from tailrace.metadata.image import MetadataImage, PartitionImage, TopicImage
-from tailrace.net.metadata.batches import decode_snapshot, encode_snapshot, encode_snapshot_in_pieces
-from tailrace.steps import ROWS_A_STEP
-
-
-def image_of(partitions: int) -> MetadataImage:
-    partition = PartitionImage(
-        replicas=(0,),
-        isr=(0,),
-        leader=0,
-        leader_epoch=0,
-        partition_epoch=0,
-        directories=(UUID(int=9),),
-    )
-    topic = TopicImage("wide", UUID(int=5), (partition,) * partitions)
-    return MetadataImage(
-        offset=7, epoch=1, cluster_id="c", topics={"wide": topic}, topic_names={topic.topic_id: topic.name}
-    )
+from support.metadata import after, cluster, topic
+from support.steps import longest_stretch
+from tailrace.metadata.image import MetadataImage
+from tailrace.metadata.snapshot import to_records
+from tailrace.net.metadata.batches import (
+    SNAPSHOT_BATCH_RECORDS,
+    decode_snapshot,
+    encode_snapshot,
+    encode_snapshot_in_pieces,
+)
+from tailrace.net.pieces import in_turns
 
 
-def test_others_have_their_turn_while_a_snapshot_is_encoded() -> None:
-    image = image_of(5_000)
-    steps, count = encode_snapshot_in_pieces(image, 0), 0
-    while True:
-        try:
-            next(steps)
-        except StopIteration as ended:
-            snapshot = ended.value
-            break
-        count += 1
-    assert count >= 5_000 // ROWS_A_STEP
-    assert snapshot == encode_snapshot(image, 0)
-    assert decode_snapshot(snapshot) == image
+def holding(partitions: int) -> MetadataImage:
+    return after(cluster(2), *topic("wide", 1, [0] * partitions))
 
 
-def test_snapshots_of_every_size_are_whole() -> None:
-    for partitions in (0, 1, 996, 997, 998, 999, 1_000, 1_001, 2_500):
-        image = image_of(partitions)
-        assert decode_snapshot(encode_snapshot(image, 0)) == image
+ALONE = len(list(to_records(holding(0))))
+
+
+@pytest.mark.parametrize("count", [ALONE, 199, 200, 201, SNAPSHOT_BATCH_RECORDS, SNAPSHOT_BATCH_RECORDS + 1, 3_200])
+def test_a_snapshot_has_every_record_of_its_image(count: int) -> None:
+    image = holding(count - ALONE)
+    assert len(list(to_records(image))) == count
+    assert decode_snapshot(encode_snapshot(image, 5)) == image
+
+
+async def test_no_piece_is_longer_because_there_are_more_partitions() -> None:
+    async def longest(count: int) -> int:
+        return await longest_stretch(in_turns(encode_snapshot_in_pieces(holding(count), 5)))
+
+    await longest(10)
+    assert await longest(4_000) / await longest(2_000) < 1.1
