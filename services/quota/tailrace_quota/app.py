@@ -84,7 +84,7 @@ async def open_quota(config: Config, environment: Environment) -> AsyncIterator[
         registration = _registration(config, environment, follower, server)
         reports = Reports(
             clock,
-            [Source("quota_usage", quota.usage, row_of)],
+            [Source("quota_usage", quota.usage_in_pieces, row_of)],
             lambda request: follower.ask_controller(request, _REPORT_TIMEOUT_MS),
             lambda: (config.node_id, registration.service_epoch),
             log,

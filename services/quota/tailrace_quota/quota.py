@@ -10,7 +10,7 @@ from tailrace.net.members.lease_holders import lease_holders
 from tailrace.quota.entity import ClientQuotas
 from tailrace.quota.leases import Demand, Gateway, Grant, Holders
 from tailrace.quota.usage import Usage, Used
-from tailrace.steps import Steps, whole
+from tailrace.steps import Steps
 from tailrace_quota.metrics import QuotaMetrics
 from tailrace_quota.scopes import Scopes
 from tailrace_quota.store.port import LeaseStore
@@ -65,10 +65,6 @@ class Quota:
         self._scopes.seen(gateway[0], demands)
         return await self._store.acquire(gateway, demands, self._quotas, self._holders, now_ms)
 
-    def usage(self) -> list[Used]:
-        """What limited clients use now, the largest share of a limit first."""
-        return whole(self.usage_in_pieces())
-
     def usage_in_pieces(self) -> Steps[list[Used]]:
-        """As usage; yields so that others have their turn."""
+        """What limited clients use now, the largest share of a limit first; yields so that others have their turn."""
         return self._usage.rows(self._quotas, self._clock.monotonic_ms())

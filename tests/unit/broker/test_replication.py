@@ -31,9 +31,12 @@ from tailrace.wire.messages import (
     DescribeProducersRequest,
     ListOffsetsRequest,
 )
+from tailrace_broker.fetch import follower
 from tailrace_broker.partitions import recovery
+from tailrace_broker.partitions.partition import Partition
 from tailrace_broker.partitions.recovery import Recoveries
 from tailrace_broker.partitions.topics import Changes
+from tailrace_broker.replication import fetcher
 from tailrace_broker.replication.leader import UNKNOWN_OFFSET
 
 
@@ -612,3 +615,46 @@ async def test_the_logs_of_many_new_replicas_are_made_one_in_a_turn_of_the_loop(
             await turns_until(lambda: all(replica.opened is not None for replica in replicas))
     assert made.total() >= 60
     assert max(made.values()) == 1
+
+
+def show_many(cluster: Three, count: int) -> None:
+    """Topic t has so many partitions, all as the first."""
+    cluster.partition = replace(cluster.partition, partition_epoch=9)
+    topics = {"t": TopicImage("t", TOPIC_ID, (cluster.partition,) * count)}
+    image = replace(cluster.image(), offset=9, topics=topics)
+    for node in cluster.nodes:
+        node.follower.show(image)
+
+
+async def test_a_round_looks_at_what_has_news_and_at_few_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of thousands of followed partitions one has news at a time."""
+    monkeypatch.setattr(fetcher, "_NAMED_PER_ROUND", 40)
+    monkeypatch.setattr(fetcher, "_IN_TURN", 5)
+    many, looks, really = 120, list[int](), Partition.position
+    async with three(tmp_path) as cluster:
+        show_many(cluster, many)
+        answers = await asyncio.gather(*(cluster.nodes[0].produce(n, batch(b"a"), acks=-1) for n in range(many)))
+        assert [answer.error_code for answer in answers] == [0] * many
+
+        def counted(partition: Partition) -> Any:
+            looks.append(partition.index)
+            return really(partition)
+
+        monkeypatch.setattr(Partition, "position", counted)
+        for _ in range(10):
+            assert (await cluster.nodes[0].produce(7, batch(b"a"), acks=-1)).error_code == 0
+        assert looks.count(7) >= 2 * 10  # of each follower, what it has now
+        assert len(looks) < 2 * many
+
+
+async def test_a_leader_that_has_no_session_left_is_followed_all_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(follower, "_SESSIONS", 0)
+    monkeypatch.setattr(fetcher, "_NAMED_PER_ROUND", 3)
+    async with three(tmp_path) as cluster:
+        show_many(cluster, 8)
+        answers = await asyncio.gather(*(cluster.nodes[0].produce(n, batch(b"a"), acks=-1) for n in range(8)))
+        assert [answer.error_code for answer in answers] == [0] * 8

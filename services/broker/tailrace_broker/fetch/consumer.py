@@ -52,7 +52,7 @@ _Wanted: TypeAlias = tuple[bytes, FetchPartition]
 _Told: TypeAlias = tuple[list[tuple[bytes, list[PartitionData]]], list[tuple[bytes, int]], set[int]]
 _Then: TypeAlias = Callable[[_Rows, bool], None]
 _Steps: TypeAlias = Generator[None, None, tuple[_Rows, bool]]
-_OPENED = 60  # rows that take as long as opening a log
+_OPENED = ROWS_AT_ONCE  # a log is opened alone: where a thread is busy that takes some milliseconds
 
 
 class ConsumerFetch(DelayedFetch):

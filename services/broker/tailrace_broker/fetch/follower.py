@@ -16,9 +16,9 @@ from tailrace.wire.hot.fetch import Fetch, FetchPartition, PartitionData, encode
 from tailrace_broker.cold_reads.readers import loaded
 from tailrace_broker.cold_reads.reads import LAST_BYTES, ColdReads
 from tailrace_broker.fetch.delayed import AskedFetch, DelayedFetch
-from tailrace_broker.fetch.sessions import FetchSessions, wanted
+from tailrace_broker.fetch.sessions import MOST_PARTITIONS, FetchSessions, wanted
 from tailrace_broker.partitions.partition import FetchPosition
-from tailrace_broker.replication.caught_up import CaughtUp
+from tailrace_broker.replication.caught_up import CaughtUp, FollowedPartitions
 
 if TYPE_CHECKING:
     from tailrace_broker.broker import Broker
@@ -35,7 +35,8 @@ class FollowerFetches:
     def __init__(self, broker: Broker, cold_reads: ColdReads) -> None:
         self._broker = broker
         self._cold_reads = cold_reads
-        self.sessions = FetchSessions(_SESSIONS)
+        # A fetch looks at what is new in its session: that may be as long as the broker has partitions.
+        self.sessions = FetchSessions(_SESSIONS, most_of_one=MOST_PARTITIONS)
 
     def serve(self, connection: Any, version: int, correlation_id: int, request: Fetch) -> Any:
         """The answer's buffers at once, or a future of them."""
@@ -56,12 +57,16 @@ class FollowerFetches:
 class FollowerFetch(DelayedFetch):
     """One fetch of a follower: heard once, then parked until one of its partitions has data, then read."""
 
-    __slots__ = ("_rows", "_waits_for", "reads")
+    __slots__ = ("_followed", "_rows", "_waits_for", "reads")
 
     def __init__(self, broker: Broker, cold_reads: ColdReads, asked: AskedFetch) -> None:
         super().__init__(broker, cold_reads, asked)
         self._rows: list[tuple[bytes, PartitionData]] = []  # errors and divergences: answered at once
-        self.reads: list[Read] = []
+        self.reads: list[Read] = []  # but for what is quiet
+        session = asked.session
+        if session is not None and session.followed is None:
+            session.followed = FollowedPartitions(session.wants)
+        self._followed = None if session is None else session.followed
         self._waits_for: dict[Any, Read] = {}  # by the tail that is marked when there is news
 
     def begin(self) -> Any:
@@ -75,26 +80,41 @@ class FollowerFetch(DelayedFetch):
         if not ready:
             self._waits_for = {read[2].tail: read for read in self.reads}
             self._park(self._waits_for)
+            if self._followed is not None:
+                self._followed.on_news = self._on_news
         return future
+
+    def _on_news(self, tail: Any, read: Read) -> None:
+        """Something has happened to a partition that was quiet: it is as the others from now on."""
+        if not self.done and tail not in self._waits_for:
+            self.reads.append(read)
+            self._waits_for[tail] = read
+            tail.waiters.add(self)
+            self.try_complete(tail)
 
     def hear(self) -> None:
         """Takes note of every position; high watermarks and ISRs may move."""
-        by_id, broker_epoch = self._version >= 13, self._request.replica_epoch
-        now_ms, session = self._broker.monotonic_ms(), self._session
-        quiet: dict[tuple[bytes, int], CaughtUp | None] = {} if session is None else session.quiet
-        for key, want in wanted(self._request, session):
-            place = key, want.partition
-            known = quiet.get(place)
-            if known is not None and known.heard(broker_epoch, now_ms):
-                self.reads.append(known.read)
-                continue
-            partition, code = self._broker.leading(key, want.partition, by_id=by_id)
-            unnamed = place in quiet
-            quiet[place] = None
-            if partition is None:
-                self._rows.append((key, _refused(want.partition, code)))
-            elif self._hear(key, want, partition) and unnamed:
-                quiet[place] = CaughtUp.of(key, want, partition, self._request.replica_id)
+        session, followed = self._session, self._followed
+        if session is None or followed is None:
+            for key, want in wanted(self._request, None):
+                self._look_at(key, want)
+            return
+        followed.heard(self._request.replica_epoch, self._broker.monotonic_ms())
+        for place, unnamed in list(followed.others.items()):
+            key, want = place[0], session.wants[place]
+            partition = self._look_at(key, want)
+            if partition is None or not unnamed:
+                followed.others[place] = True
+            elif (caught_up := CaughtUp.of(key, want, partition, self._request.replica_id)) is not None:
+                followed.rest(place, caught_up)
+
+    def _look_at(self, key: bytes, want: FetchPartition) -> Partition | None:
+        """Takes note of one position; the partition if it is to be read."""
+        partition, code = self._broker.leading(key, want.partition, by_id=self._version >= 13)
+        if partition is None:
+            self._rows.append((key, _refused(want.partition, code)))
+            return None
+        return partition if self._hear(key, want, partition) else None
 
     def _hear(self, key: bytes, want: FetchPartition, partition: Partition) -> bool:
         """Takes note of one position; whether there is nothing to tell the follower of it at once."""
@@ -119,7 +139,7 @@ class FollowerFetch(DelayedFetch):
 
     def ready(self) -> bool:
         """Whether there is anything to tell: data, deleted records, an error or a divergence."""
-        if self._rows or not self.reads:
+        if self._rows or not (self.reads or (self._followed is not None and self._followed.quiet)):
             return True
         return any(map(self._has_data, self.reads))
 
@@ -184,6 +204,8 @@ class FollowerFetch(DelayedFetch):
     def leave(self) -> None:
         for _, _, partition, _ in self.reads:
             partition.tail.waiters.discard(self)
+        if self._followed is not None and self._followed.on_news == self._on_news:
+            self._followed.on_news = None
 
     def _reply(self) -> list[Any] | None:
         """The answer's buffers; None if it comes later because the disk must be waited for."""

@@ -16,7 +16,7 @@ from tailrace.errors import ApiError, ErrorCode
 from tailrace.wire.hot.fetch import Fetch, FetchPartition, PartitionData
 
 if TYPE_CHECKING:
-    from tailrace_broker.replication.caught_up import CaughtUp
+    from tailrace_broker.replication.caught_up import FollowedPartitions
 
 FINAL_EPOCH = -1
 EVICTION_MS = 120_000
@@ -28,7 +28,7 @@ _MAX_EPOCH = 2**31 - 1
 class Session:
     """The partitions of one client, in the order it named them, and what it last heard of each."""
 
-    __slots__ = ("epoch", "known", "quiet", "session_id", "used_ms", "wants")
+    __slots__ = ("epoch", "followed", "known", "session_id", "used_ms", "wants")
 
     def __init__(self, session_id: int, now_ms: float) -> None:
         self.session_id = session_id
@@ -36,20 +36,21 @@ class Session:
         self.used_ms = now_ms
         self.wants: OrderedDict[tuple[bytes, int], FetchPartition] = OrderedDict()
         self.known: dict[tuple[bytes, int], tuple[int, int, int]] = {}
-        # A follower's: what its leader need not look at closely; None until it was heard once more, not named.
-        self.quiet: dict[tuple[bytes, int], CaughtUp | None] = {}
+        self.followed: FollowedPartitions | None = None  # of a follower's
 
     def update(self, request: Fetch) -> None:
         """Adds, replaces and forgets partitions as an incremental request says."""
         for key, rows in request.topics:
             for row in rows:
                 self.wants[key, row.partition] = row
-                self.quiet.pop((key, row.partition), None)
+                if self.followed is not None:
+                    self.followed.named((key, row.partition))
         for key, gone in request.forgotten:
             for partition in gone:
                 self.wants.pop((key, partition), None)
                 self.known.pop((key, partition), None)
-                self.quiet.pop((key, partition), None)
+                if self.followed is not None:
+                    self.followed.forget((key, partition))
 
     def news(self, key: bytes, row: PartitionData) -> bool:
         """Whether the client must hear of this row; remembers that it did."""
@@ -70,6 +71,8 @@ class Session:
         for place in served:
             if place in self.wants:
                 self.wants.move_to_end(place)
+                if self.followed is not None and place in self.followed.others:
+                    self.followed.others.move_to_end(place)
 
 
 class FetchSessions:
@@ -121,6 +124,8 @@ class FetchSessions:
         session = self._sessions.pop(session_id, None)
         if session is not None:
             self.partition_count -= len(session.wants)
+            if session.followed is not None:
+                session.followed.end()
 
     def _outgrows(self, session: Session, request: Fetch) -> bool:
         """Whether there is no room for what the request adds, or it says more than a session holds."""

@@ -2,12 +2,15 @@
 
 A partition that fails (an epoch that is too new or too old, damage, the disk) is left out for a moment and does not
 hold up the others. When partitions are added while a fetch waits for data, the wait is given up and begun anew.
+
+A request looks at what may have changed, not at all that is followed: at what was added, what the last answer was
+about, what is left out, and a few others in turn, as their logs may also change by themselves (retention).
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Any
@@ -19,7 +22,7 @@ from tailrace.net.authentication.proof import Secret
 from tailrace.net.backoff import Backoff
 from tailrace.net.client import Client, Disconnected
 from tailrace.net.members.endpoints import address_of
-from tailrace.net.pieces import in_pieces
+from tailrace.net.pieces import in_pieces, others_first
 from tailrace.wire.hot.fetch import FetchPartition
 from tailrace.wire.hot.replica_fetch import (
     ReplicaAnswer,
@@ -41,6 +44,9 @@ _MAX_EPOCH = 2**31 - 1
 # Logs that one round opens or creates at most: those that are open already are fetched in between.
 _OPENED_PER_ROUND = 50
 _OPENED_AT_ONCE = 10
+_NAMED_PER_ROUND = 500  # partitions of which a request tells: the next one tells of more, and does not wait
+_IN_TURN = 100  # partitions of which nothing is known to have changed
+_APPLIED_AT_ONCE = 200  # rows of an answer
 _GRACE_MS = 10_000  # beyond the longest wait for data, before a silent leader is given up
 _FIRST_DELAY_MS = 10.0
 _THROTTLED_MS = 1000.0  # how often a throttled follower looks whether it may go on
@@ -95,6 +101,9 @@ class ReplicaFetcher:
         self._backoff = backoff
         self._log = log
         self._follows: dict[tuple[bytes, int], _Follow] = {}
+        self._due: dict[tuple[bytes, int], _Follow] = {}  # the next request looks at them
+        self._in_turn: Iterator[_Follow] = iter(())
+        self._names_all = False  # at once, to a leader that has no session for so many
         self._gone: set[tuple[bytes, int]] = set()  # the session still has them
         self._session_id = 0
         self._session_epoch = _FIRST_EPOCH
@@ -116,7 +125,7 @@ class ReplicaFetcher:
         known = self._follows.get(follow.key)
         if known is not None:
             follow.asked = known.asked
-        self._follows[follow.key] = follow
+        self._follows[follow.key] = self._due[follow.key] = follow
         self._gone.discard(follow.key)
         self._added = True
 
@@ -129,6 +138,7 @@ class ReplicaFetcher:
         """Fetches it no more."""
         key = (partition.topic_id.bytes, partition.index)
         follow = self._follows.pop(key, None)
+        self._due.pop(key, None)
         if follow is not None and follow.asked is not None:
             self._gone.add(key)
 
@@ -160,8 +170,10 @@ class ReplicaFetcher:
         """How long nothing can be fetched: inf without partitions, None when there is something to do."""
         if not self._follows:
             return float("inf")
+        if len(self._due) < len(self._follows):
+            return None
         now_ms = self._broker.monotonic_ms()
-        soonest = min(follow.until_ms for follow in self._follows.values())
+        soonest = min(follow.until_ms for follow in self._due.values())
         return soonest - now_ms if soonest > now_ms else None
 
     async def _pause(self, wait_ms: float) -> None:
@@ -196,9 +208,10 @@ class ReplicaFetcher:
             return
         self._session_id = answer.session_id
         self._session_epoch = 1 if self._session_epoch == _MAX_EPOCH else self._session_epoch + 1
+        self._names_all = not answer.session_id
+        syncing = await self._apply(answer)
         if not answer.session_id:
             self._reset_session()
-        syncing = self._apply(answer)
         if syncing:  # flush.messages: the next fetch says that we have it, so it must be on the disk before
             await self._broker.flusher.flushed(syncing)
 
@@ -214,13 +227,13 @@ class ReplicaFetcher:
     async def _open_some(self) -> None:
         """Opens or creates logs that the next request is to ask for, one after the other; others go in between."""
         now_ms = self._broker.monotonic_ms()
-        unopened = (one for one in self._follows.values() if one.partition.opened is None and one.until_ms <= now_ms)
+        unopened = (one for one in self._due.values() if one.partition.opened is None and one.until_ms <= now_ms)
         async for follow in in_pieces(list(islice(unopened, _OPENED_PER_ROUND)), _OPENED_AT_ONCE):
             if self._follows.get(follow.key) is follow:
                 self._want(follow, 0)
 
     def _request(self) -> bytes:
-        """Tells the session what changed since the last round; a new session everything."""
+        """Tells the session what changed since the last round; a new session hears of all by and by."""
         self._added = False
         config, now_ms = self._broker.config, self._broker.monotonic_ms()
         topics: dict[bytes, list[FetchPartition]] = {}
@@ -228,18 +241,26 @@ class ReplicaFetcher:
         for key, index in self._gone:
             forgotten.setdefault(key, []).append(index)
         self._gone.clear()
-        soonest = float("inf")
-        for follow in list(self._follows.values()):
+        soonest, named = float("inf"), 0
+        most_named = len(self._follows) if self._names_all else _NAMED_PER_ROUND
+        for follow in self._take_due():
             key, index = follow.key
+            if named == most_named:
+                self._due[follow.key], soonest = follow, now_ms
+                continue
             want = None
             if follow.until_ms <= now_ms and follow.partition.opened is not None:
                 want = self._want(follow, config.replica_fetch_max_bytes)
             if want is None:
+                self._due[follow.key] = follow
                 soonest = min(soonest, follow.until_ms)
                 if follow.asked is not None:
                     forgotten.setdefault(key, []).append(index)
             elif want != follow.asked:
                 topics.setdefault(key, []).append(want)
+                named += 1
+            if want is not None and follow.partition.throttled:
+                self._due[follow.key] = follow  # the rate may be used up before there is news of it
             follow.asked = want
         wait_ms = min(config.replica_fetch_wait_max_ms, max(0.0, soonest - now_ms))
         if not self._session_id:
@@ -257,6 +278,18 @@ class ReplicaFetcher:
             list(forgotten.items()),
         )
         return encode_replica_fetch(fetch, self._correlation_id, self._client_id)
+
+    def _take_due(self) -> list[_Follow]:
+        """What the request looks at."""
+        due, self._due = self._due, {}
+        for _ in range(_IN_TURN):
+            follow = next(self._in_turn, None)
+            if follow is None:
+                self._in_turn = iter(list(self._follows.values()))
+                break
+            if self._follows.get(follow.key) is follow:
+                due[follow.key] = follow
+        return list(due.values())
 
     def _want(self, follow: _Follow, max_bytes: int) -> FetchPartition | None:
         partition = follow.partition
@@ -280,6 +313,7 @@ class ReplicaFetcher:
 
     async def _refused(self, answer: ReplicaAnswer) -> None:
         self._reset_session()
+        self._names_all = True  # a session that grows may be the one that is refused
         if answer.error_code not in _SESSION_ERRORS:
             name = ErrorCode(answer.error_code).name
             raise Disconnected(f"broker {self._leader_id} refused the fetch: {name}")
@@ -288,6 +322,7 @@ class ReplicaFetcher:
         """The next request names every partition again."""
         self._session_id, self._session_epoch = 0, _FIRST_EPOCH
         self._gone.clear()
+        self._due = dict(self._follows)
         for follow in self._follows.values():
             follow.asked = None
 
@@ -298,21 +333,29 @@ class ReplicaFetcher:
 
     async def _forget_connection(self) -> None:
         client, self._client = self._client, None
+        self._names_all = False
         self._reset_session()
         if client is not None:
             await client.close()
 
     # -- the answer ------------------------------------------------------------------------------------------------
 
-    def _apply(self, answer: ReplicaAnswer) -> list[Partition]:
+    async def _apply(self, answer: ReplicaAnswer) -> list[Partition]:
         """Does what the answer says; returns the partitions that owe a flush."""
-        broker = self._broker
         syncing: list[Partition] = []
-        now_ms = broker.now_ms()
-        for row in answer.rows:
+        self._apply_rows(answer.rows[:_APPLIED_AT_ONCE], syncing)
+        for start in range(_APPLIED_AT_ONCE, len(answer.rows), _APPLIED_AT_ONCE):
+            await others_first()
+            self._apply_rows(answer.rows[start : start + _APPLIED_AT_ONCE], syncing)
+        return syncing
+
+    def _apply_rows(self, rows: list[ReplicaRow], syncing: list[Partition]) -> None:
+        now_ms = self._broker.now_ms()
+        for row in rows:
             follow = self._follows.get((row.topic_id, row.partition))
             if follow is None or follow.asked is None:
                 continue
+            self._due[follow.key] = follow
             partition = follow.partition
             if follow.asked.current_leader_epoch != partition.leader_epoch:
                 continue  # asked of an earlier leadership
@@ -322,7 +365,6 @@ class ReplicaFetcher:
             self._take(follow, row, now_ms)
             if partition.syncing:
                 syncing.append(partition)
-        return syncing
 
     def _take(self, follow: _Follow, row: ReplicaRow, now_ms: int) -> None:
         broker, partition = self._broker, follow.partition

@@ -90,7 +90,7 @@ class Replicas:
         """Twice in replica.lag.time.max.ms, as Kafka: who has not caught up for that long leaves the ISR."""
         while True:
             await self._clock.sleep(self._broker.node.replica_lag_time_max_ms / 2)
-            for partition in list(self._broker.topics.partitions()):
+            async for partition in in_pieces(list(self._broker.topics.partitions())):
                 if partition.leading is None:
                     continue
                 change = partition.propose_isr()

@@ -66,7 +66,7 @@ async def test_others_have_their_turn_while_many_logs_are_opened_and_read(broker
     await turns_until(lambda: partitions[0].opened is not None)
     turn()
     opened = [partition.opened is not None for partition in partitions.values()]
-    assert sum(opened) < MANY / 10  # the first piece
+    assert sum(opened) <= 3  # two of them, and the one that was written to
     rows = await path
     running_on = False
     assert [row.partition_index for row in rows] == list(range(MANY))

@@ -11,6 +11,7 @@ from uuid import UUID
 
 from support.broker import TOPIC_ID, Running, all_opened, batch, running
 from support.steps import steps
+from support.waiting import turns_until
 from tailrace.errors import ErrorCode
 from tailrace.metadata.image import BrokerImage, MetadataImage, PartitionImage, TopicImage
 from tailrace.net.context import Identity
@@ -51,9 +52,9 @@ class Follower:
         self.fetches = FollowerFetches(node.broker, SimpleNamespace())  # type: ignore[arg-type]
         self.session_id = self.epoch = 0
 
-    def fetch(self, *topics: tuple[bytes, list[FetchPartition]], broker_epoch: int = 10) -> Any:
-        """The next fetch of its session."""
-        request = Fetch(1, 0, 1, 1 << 20, 0, self.session_id, self.epoch, list(topics), [], "", broker_epoch)
+    def fetch(self, *topics: tuple[bytes, list[FetchPartition]], broker_epoch: int = 10, wait_ms: int = 0) -> Any:
+        """The next fetch of its session: the answer, or a future of it."""
+        request = Fetch(1, wait_ms, 1, 1 << 20, 0, self.session_id, self.epoch, list(topics), [], "", broker_epoch)
         self.epoch += 1
         answer = self.fetches.serve(CONNECTION, 16, 1, request)
         if not self.session_id:
@@ -135,4 +136,58 @@ async def test_what_is_quiet_costs_a_glance(tmp_path: Path) -> None:
         follower.fetch(*wants(0, *range(MANY)))
         closely = steps(lambda: follower.fetch())
         glance = steps(lambda: follower.fetch())
-        assert glance < 270 * MANY and glance < closely / 2
+        assert glance < 150 * MANY and glance < closely / 4
+
+
+async def quiet(node: Running) -> Follower:
+    """All partitions are, and the next fetch may wait."""
+    follower = Follower(node)
+    follower.fetch(*wants(0, *range(MANY)))
+    follower.fetch()
+    follower.fetch()
+    return follower
+
+
+async def test_a_fetch_that_waits_is_answered_once_with_the_first_news_of_a_quiet_partition(tmp_path: Path) -> None:
+    async with leading(tmp_path) as node:
+        follower = await quiet(node)
+        waiting = follower.fetch(wait_ms=60_000)
+        await turns_until(lambda: not node.broker.openings)
+        assert not waiting.done()
+        partition = node.broker.led("t", 7)
+        partition.append([bytearray(batch(b"a"))], node.broker.now_ms())
+        node.broker.appended(partition)
+        body = codec.response_body(ApiKey.FETCH, 16, b"".join(map(bytes, await waiting))[4:])
+        (topic,) = codec.decode_response(ApiKey.FETCH, 16, body).responses
+        assert [row.partition_index for row in topic.partitions] == [7]
+
+
+async def test_a_fetch_that_waits_hears_of_another_leadership_of_a_quiet_partition(tmp_path: Path) -> None:
+    async with leading(tmp_path) as node:
+        follower = await quiet(node)
+        waiting = follower.fetch(wait_ms=60_000)
+        node.follower.move(topics=metadata(PartitionImage((0, 1), (0, 1), 1, 2, 2)).topics)
+        assert sizes(await waiting) > 10
+
+
+async def test_a_log_that_begins_later_now_is_told_of(tmp_path: Path) -> None:
+    """Retention gives records up, also of a partition that was quiet."""
+    async with leading(tmp_path) as node:
+        partition = node.broker.led("t", 7)
+        partition.append([bytearray(batch(b"a"))], node.broker.now_ms())
+        follower = Follower(node)
+        follower.fetch(*wants(0, *range(7), *range(8, MANY)), *wants(1, 7))
+        for _ in range(3):
+            nothing = sizes(follower.fetch())
+        partition.log.advance_log_start_offset(1)
+        assert sizes(follower.fetch()) > nothing
+
+
+async def test_nobody_waits_at_a_log_for_a_session_that_is_over(tmp_path: Path) -> None:
+    async with leading(tmp_path) as node:
+        follower = await quiet(node)
+        tails = [node.broker.led("t", index).tail for index in range(MANY)]
+        assert all(len(tail.waiters) == 1 for tail in tails)
+        follower.epoch = 0  # a new session in place of this one
+        follower.fetch(*wants(0, 0))
+        assert not any(tail.waiters for tail in tails)
