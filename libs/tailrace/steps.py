@@ -8,9 +8,6 @@ from typing import TypeAlias, TypeVar
 T = TypeVar("T")
 
 Steps: TypeAlias = Generator[None, None, T]
-# Some of them wait for the disk: what is yielded is called before the next one, in a thread if you like. Its OSError is
-# raised where it was yielded.
-DiskSteps: TypeAlias = Generator[Callable[[], None] | None, None, None]
 ROWS_A_STEP = 200  # members, offsets or records, of which each takes some microseconds
 
 
@@ -35,17 +32,38 @@ def whole(steps: Steps[T]) -> T:
             return found
 
 
+class DiskWork:
+    """What waits for the disk between two steps: whoever runs the steps runs it first, in a thread if they like."""
+
+    def __init__(self, work: Callable[[], None]) -> None:
+        self._work = work
+        self._failed: OSError | None = None
+
+    def run(self) -> None:
+        """Its OSError is for the steps."""
+        try:
+            self._work()
+        except OSError as failed:
+            self._failed = failed
+
+    def check(self) -> None:
+        """Raises the OSError of the run."""
+        if self._failed is not None:
+            raise self._failed
+
+
+DiskSteps: TypeAlias = Generator[DiskWork | None, None, None]
+
+
+def on_disk(work: Callable[[], None]) -> DiskSteps:
+    """One step that waits for the disk. Raises the OSError of the work."""
+    step = DiskWork(work)
+    yield step
+    step.check()
+
+
 def whole_on_disk(steps: DiskSteps) -> None:
     """Returns when all is done, without a pause. Raises what the steps do."""
-    failed: OSError | None = None
-    while True:
-        try:
-            work = next(steps) if failed is None else steps.throw(failed)
-        except StopIteration:
-            return
-        failed = None
-        try:
-            if work is not None:
-                work()
-        except OSError as error:
-            failed = error
+    for work in steps:
+        if work is not None:
+            work.run()

@@ -12,6 +12,7 @@ import pytest
 from tailrace.log.filesystem.real import RealFilesystem
 from tailrace.metadata.image import MetadataImage
 from tailrace.net.metadata import cache as metadata_cache
+from tailrace.net.metadata.batches import encode_snapshot
 from tailrace.private_files import private_data_dir, private_folder, take_from_others
 from tailrace.runtime.run_files import RunFile
 from tailrace_controller.app import only_controller
@@ -43,7 +44,7 @@ def test_what_the_parts_of_a_role_write_is_private(tmp_path: Path) -> None:
     filesystem.lock(str(tmp_path / "broker-0" / ".lock"))
     private_folder(tmp_path / "run")
     RunFile("broker", 0, 1, 1, 1).write(tmp_path / "run")
-    metadata_cache.write(tmp_path / "metadata-cache" / "b.image", metadata_cache.Cached(MetadataImage(), 0), 0)
+    metadata_cache.write(tmp_path / "metadata-cache" / "b.image", encode_snapshot(MetadataImage(), 0), 0)
     SeenFile(tmp_path, 0, "token").note("cluster", Seen(1, 1), 0)
     with only_controller(tmp_path, 0, "sqlite:///x"):
         assert open_to_others(tmp_path) == []

@@ -126,21 +126,12 @@ async def in_turns(steps: Steps[_Found]) -> _Found:
 
 async def in_turns_on_disk(steps: DiskSteps) -> None:
     """Returns when all is done; what waits for the disk is done in a thread. Raises what the steps do."""
-    failed: OSError | None = None
-    while True:
-        try:
-            work = next(steps) if failed is None else steps.throw(failed)
-        except StopIteration:
-            return
-        failed = None
+    for work in steps:
         if work is None:
             await others_first()
             continue
-        try:
-            with Switching.held():
-                await in_thread(work)
-        except OSError as error:
-            failed = error
+        with Switching.held():
+            await in_thread(work.run)
 
 
 class Prepared(Generic[_Found]):

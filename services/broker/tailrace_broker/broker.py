@@ -245,8 +245,10 @@ class Broker:
             self.pressure.reconfigure(self.config)
 
     async def close(self, broker_epoch: int) -> None:
-        """Ends the threads and closes the log dirs for the next life, in steps; the listener, housekeeping and
-        replication have ended. No log is closed before it is certain that nothing is appended to it any more.
+        """Ends the threads and closes the log dirs for the next life, in steps.
+
+        The listener, housekeeping and replication have ended. No log is closed before it is certain that nothing is
+        appended to it any more.
         """
         await self.follower.end(self.on_image)
         image, partitions = self.image, list(self.topics.partitions())

@@ -10,7 +10,7 @@ from typing import Final
 from tailrace.log.filesystem.port import Filesystem
 from tailrace.log.flush import Flush
 from tailrace.log.log import Log
-from tailrace.steps import DiskSteps
+from tailrace.steps import DiskSteps, on_disk
 
 _THREADS: Final = 8  # more do not make a disk faster
 _AT_ONCE: Final = 256  # each has three files open meanwhile, and ten thousand would be above the limit
@@ -28,7 +28,7 @@ def close_logs(filesystem: Filesystem, path: str, logs: Sequence[Log]) -> DiskSt
                 if number % _A_STEP == 0:
                     yield None
             if begun:
-                yield partial(_run, filesystem, path, [flush for _, flush in begun], pool)
+                yield from on_disk(partial(_run, filesystem, path, [flush for _, flush in begun], pool))
             for log, flush in begun:
                 log.finish_close(flush)
 

@@ -47,7 +47,7 @@ from tailrace.log.log import Log
 from tailrace.log.recovery.loader import RecoveryProgress
 from tailrace.log.recovery.pending import AT_ONCE_BYTES, LongTails, Recovery, Tail, tail_of
 from tailrace.log.segment.segment import Segment
-from tailrace.steps import DiskSteps, Steps, whole, whole_on_disk
+from tailrace.steps import DiskSteps, Steps, on_disk, whole, whole_on_disk
 
 __all__ = ["LogDir", "LogDirRefused", "Stray"]
 
@@ -503,10 +503,10 @@ class LogDir:
             self._open_log(key)
             yield None
         yield from close_logs(self._filesystem, self.path, list(self._logs.values()))
-        yield (yield from self.begin_checkpoint())
+        yield from on_disk((yield from self.begin_checkpoint()))
         if not self.tails.given_up:
             marker = format_clean_shutdown(CleanShutdown(broker_epoch, metadata_offset))
-            yield partial(write_file_atomically, self._filesystem, self.path, CLEAN_SHUTDOWN, marker)
+            yield from on_disk(partial(write_file_atomically, self._filesystem, self.path, CLEAN_SHUTDOWN, marker))
         self.release()
 
     def release(self) -> None:

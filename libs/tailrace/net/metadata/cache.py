@@ -13,7 +13,7 @@ from tailrace.errors import ApiError
 from tailrace.kafka.features import beyond
 from tailrace.metadata.codec import MalformedRecord
 from tailrace.metadata.image import MetadataImage
-from tailrace.net.metadata.batches import Snapshot, decode_snapshot, encode_snapshot
+from tailrace.net.metadata.batches import Snapshot, decode_snapshot
 from tailrace.private_files import private_folder, private_opener
 
 _MAGIC = b"TRMI\x00\x01"
@@ -28,13 +28,8 @@ class Cached(NamedTuple):
     controller_epoch: int
 
 
-def write(path: Path, cached: Cached, timestamp_ms: int) -> None:
+def write(path: Path, snapshot: Snapshot, controller_epoch: int) -> None:
     """Replaces the cache atomically: after a crash it is the old one or the new one."""
-    write_snapshot(path, encode_snapshot(cached.image, timestamp_ms), cached.controller_epoch)
-
-
-def write_snapshot(path: Path, snapshot: Snapshot, controller_epoch: int) -> None:
-    """As write, of an image that is encoded."""
     tail = _HEAD.pack(_MAGIC, 0, snapshot.end_offset, snapshot.epoch, controller_epoch)[_CRC_END:] + snapshot.data
     private_folder(path.parent)
     temporary = path.with_name(path.name + ".new")

@@ -345,7 +345,7 @@ class MetadataFollower:
         started_ms, controller_epoch = self._clock.monotonic_ms(), self.controller_epoch
         try:
             snapshot = await in_turns(encode_snapshot_in_pieces(self.image, self._clock.wall_ms()))
-            await asyncio.to_thread(metadata_cache.write_snapshot, path, snapshot, controller_epoch)
+            await asyncio.to_thread(metadata_cache.write, path, snapshot, controller_epoch)
             # A large image that changes all the time must not keep a core busy with its copies.
             self._cache_delay_ms = max(CACHE_DELAY_MS, 20 * (self._clock.monotonic_ms() - started_ms))
         except OSError as failure:  # a full disk; the cache stays an older one

@@ -134,7 +134,7 @@ class ClientLink(Link):
             if self.node is not None and self.node.outbox:
                 self.pause(PEER)
             if requests.owed is not None:
-                self._mute_if_told()
+                self._mute_between_frames()
             if requests.node_wanted:
                 requests.node_wanted = False
                 self._start(self._open_node())
@@ -223,12 +223,12 @@ class ClientLink(Link):
         """Reads nothing for that time, be it that the client obeys or not (KIP-219)."""
         if not self.closed:
             self.requests.throttled(throttle_time_ms)
-            self._mute_if_told()
+            self._mute_between_frames()
 
-    def _mute_if_told(self) -> None:
-        """A frame that has begun passes whole before the connection is muted."""
+    def _mute_between_frames(self) -> None:
+        """For what is owed. A frame that has begun passes whole before the connection is muted."""
         requests = self.requests
-        if requests.owed is None or not requests.between_frames:
+        if not requests.between_frames:
             return
         throttle_time_ms, owed = requests.take_told()
         if self._muting is None:
@@ -253,7 +253,7 @@ class ClientLink(Link):
         if self.outbox and self.node is not None:
             self.node.pause(PEER)
         if self.requests.owed is not None:
-            self._mute_if_told()
+            self._mute_between_frames()
         if not self.pauses:
             return
         if self.pauses & KEPT and self.slots.kept_bytes <= _KEPT_BYTES:

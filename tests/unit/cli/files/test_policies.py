@@ -18,6 +18,7 @@ from tailrace.metadata.image import MetadataImage
 from tailrace.metadata.records import ConfigRecord
 from tailrace.metadata.replay import replay
 from tailrace.net.metadata import cache as metadata_cache
+from tailrace.net.metadata.batches import encode_snapshot
 from tailrace.records.record import Record, build
 
 POLICY = ConfigRecord(2, "topic", "cleanup.policy", "compact,delete")
@@ -52,7 +53,7 @@ def test_kafkas_metadata_log_tells(tmp_path: Path) -> None:
 
 def test_the_image_that_a_broker_keeps_tells(tmp_path: Path) -> None:
     path = lacking_offsets(tmp_path / "broker-0")
-    cached = metadata_cache.Cached(replay(MetadataImage(), [POLICY], 0, 1), 1)
-    metadata_cache.write(tmp_path / "metadata-cache" / "broker-0.image", cached, NOW)
+    snapshot = encode_snapshot(replay(MetadataImage(), [POLICY], 0, 1), NOW)
+    metadata_cache.write(tmp_path / "metadata-cache" / "broker-0.image", snapshot, 1)
     done = verified(path)
     assert done.exit_code == 0, done.output

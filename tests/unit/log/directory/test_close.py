@@ -13,7 +13,7 @@ from support.steps import steps
 from tailrace.log.config import LogConfig
 from tailrace.log.directory.log_dir import LogDir
 from tailrace.log.filesystem.memory import MemoryFilesystem
-from tailrace.steps import DiskSteps, whole_on_disk
+from tailrace.steps import DiskSteps, DiskWork, whole_on_disk
 
 LOGS = 12  # some steps
 
@@ -45,7 +45,7 @@ def run(closing: DiskSteps, most: int) -> bool:
         except StopIteration:
             return True
         if work is not None:
-            work()
+            work.run()
     return False
 
 
@@ -86,8 +86,8 @@ def test_the_longest_step_does_not_grow_with_the_logs() -> None:
 
         while closing not in work:
             longest = max(longest, steps(step))
-            if callable(work[-1]):
-                work[-1]()
+            if isinstance(work[-1], DiskWork):
+                work[-1].run()
         return longest
 
     longest(10)  # what is remembered from the first on is no part of it
