@@ -10,6 +10,11 @@ def thread_time_ms() -> float:
     return time.thread_time() * 1000
 
 
+def monotonic_ms() -> float:
+    """A bound that costs a tenth to read: processor time passes no faster."""
+    return time.monotonic() * 1000
+
+
 def process_time_s() -> float:
     """For all threads of this process."""
     return time.process_time()
