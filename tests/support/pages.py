@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import re
 import shlex
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -34,8 +35,20 @@ def pages() -> list[Path]:
 
 
 def name(page: Path) -> str:
-    """The page's path, as a test's id."""
+    """The page's path in the project."""
     return page.relative_to(ROOT).as_posix()
+
+
+@functools.cache
+def text_of(page: Path) -> str:
+    return page.read_text(encoding="utf-8")
+
+
+def complaints(about: Iterable[Path], check: Callable[[str], Iterable[object]]) -> dict[str, list[object]]:
+    """What a check finds in the text of each page, by the page's path; empty where all pages are as they should be."""
+    found = {name(page): list(check(text_of(page))) for page in about}
+    assert found
+    return {page: faults for page, faults in found.items() if faults}
 
 
 def inline(text: str) -> list[str]:

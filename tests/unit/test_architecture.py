@@ -5,15 +5,13 @@ import-linter (pyproject.toml) holds the directions between packages; this test 
 
 from __future__ import annotations
 
-import ast
 import functools
 import re
-from collections.abc import Iterator
 from pathlib import Path
 
-import pytest
+from support.commands import ROOT
+from support.sources import files_of_tests, name_of, product_files, source, text_of
 
-ROOT = Path(__file__).resolve().parents[2]
 # The docstring of each of these packages and files says "Pure.", and no other one does. The simulators drive those in
 # which the services decide as they are.
 PURE_PACKAGES = (
@@ -112,14 +110,15 @@ RANDOM_IDS = {"uuid1", "uuid4"}
 TEMPORARY = {"libs/tailrace/cli/files/exporting.py", "libs/tailrace/testing/cluster.py"}
 
 
-def name_of(path: Path) -> str:
-    return path.relative_to(ROOT).as_posix()
+@functools.cache
+def pure_files() -> tuple[Path, ...]:
+    packages = (path for name in PURE_PACKAGES for path in sorted((ROOT / name).rglob("*.py")))
+    return (*packages, *(ROOT / name for name in PURE_FILES))
 
 
 @functools.cache
-def pure_files() -> list[Path]:
-    packages = [path for name in PURE_PACKAGES for path in sorted((ROOT / name).rglob("*.py"))]
-    return packages + [ROOT / name for name in PURE_FILES]
+def pure_modules() -> frozenset[str]:
+    return frozenset(map(dotted, pure_files()))
 
 
 def dotted(path: Path) -> str:
@@ -129,118 +128,72 @@ def dotted(path: Path) -> str:
     return ".".join(parts).removesuffix(".__init__")
 
 
-def product_files() -> list[Path]:
-    return sorted(path for root in ("libs", "services", "spark") for path in (ROOT / root).rglob("*.py"))
-
-
-def python_files() -> list[Path]:
-    return product_files() + sorted((ROOT / "tests").rglob("*.py"))
-
-
-@functools.cache
-def parsed(path: Path) -> ast.Module:
-    return ast.parse(path.read_text())
-
-
-def imports(path: Path) -> Iterator[str]:
-    """Dotted names of what a file imports at run time; `if TYPE_CHECKING` blocks do not run."""
-    for node in running_nodes(parsed(path)):
-        if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names)
-        elif isinstance(node, ast.ImportFrom):
-            assert node.level == 0, f"{path}: relative import"
-            yield from (f"{node.module}.{alias.name}" for alias in node.names)
-
-
-def running_nodes(tree: ast.AST) -> Iterator[ast.AST]:
-    for node in ast.iter_child_nodes(tree):
-        if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test):
-            continue
-        yield node
-        yield from running_nodes(node)
-
-
-def attributes(path: Path) -> Iterator[tuple[str, str, int]]:
-    """`module.name` as used or imported from, with its line."""
-    for node in ast.walk(parsed(path)):
-        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
-            yield node.value.id, node.attr, node.lineno
-        elif isinstance(node, ast.ImportFrom) and node.module:
-            yield from ((node.module, alias.name, node.lineno) for alias in node.names)
-
-
-def yields(path: Path) -> set[int]:
-    """Lines with `asyncio.sleep(0)`, which gives the loop one turn and waits for nothing."""
-    return {
-        node.lineno
-        for node in ast.walk(parsed(path))
-        if isinstance(node, ast.Call) and ast.unparse(node) == "asyncio.sleep(0)"
-    }
-
-
 def impurities(path: Path) -> list[str]:
-    """What a pure file imports that is neither a value-like module nor pure itself."""
-    pure = {dotted(file) for file in pure_files()}
+    """What a pure file uses that is neither a value-like module nor pure itself; a random id is no value."""
     allowed = VALUE_MODULES | EXCEPTIONS.get(name_of(path), frozenset())
     if name_of(path).startswith("libs/tailrace/wire/"):
         allowed |= {"kafka"}
-    found = []
-    for name in imports(path):
+    found = [f"uuid.{name}" for module, name, _ in source(path).attributes if module == "uuid" and name in RANDOM_IDS]
+    for name in source(path).ran:
         root = name.partition(".")[0]
         if root.startswith("tailrace"):
-            if name not in pure and name.rpartition(".")[0] not in pure:
+            if name not in pure_modules() and name.rpartition(".")[0] not in pure_modules():
                 found.append(name)
         elif root not in allowed:
             found.append(name)
     return found
 
 
-@pytest.mark.parametrize("path", pure_files(), ids=name_of)
-def test_pure_files_import_only_values_and_each_other(path: Path) -> None:
-    if name_of(path) not in GENERATORS:
-        assert impurities(path) == []
+def sleeps(path: Path) -> list[str]:
+    """Where a file waits by sleeping. A test may `await asyncio.sleep(0)`: one turn of the loop, and no time."""
+    if "sleep" not in text_of(path):
+        return []
+    found = [(f"{module}.{name}", line) for module, name, line in source(path).attributes if (module, name) in SLEEPS]
+    lines = text_of(path).splitlines()
+    turn = "asyncio.sleep(0)" if path.is_relative_to(ROOT / "tests") else None
+    return [f"{path}:{line} {name}" for name, line in found if turn is None or turn not in lines[line - 1]]
 
 
-@pytest.mark.parametrize("path", pure_files(), ids=name_of)
-def test_pure_files_make_no_random_ids(path: Path) -> None:
-    assert [f"line {line}" for module, name, line in attributes(path) if module == "uuid" and name in RANDOM_IDS] == []
+def test_pure_files_import_only_values_and_each_other_and_make_no_random_ids() -> None:
+    files = [path for path in pure_files() if name_of(path) not in GENERATORS]
+    assert len(files) > 100
+    assert {name_of(path): found for path in files if (found := impurities(path))} == {}
 
 
 def test_a_docstring_says_pure_where_that_is_tested_and_nowhere_else() -> None:
-    saying = {name_of(path) for path in product_files() if "Pure." in (ast.get_docstring(parsed(path)) or "")}
+    saying = {name_of(path) for path in product_files() if "Pure." in source(path).docstring}
     assert saying == {f"{name}/__init__.py" for name in PURE_PACKAGES} | set(PURE_FILES)
 
 
 def test_only_one_file_reads_a_clock() -> None:
     found = [
-        f"{path.relative_to(ROOT)}:{line} {module}.{name}"
+        f"{name_of(path)}:{line} {module}.{name}"
         for path in product_files()
-        for module, name, line in attributes(path)
-        if (module, name) in CLOCK_CALLS and path.relative_to(ROOT).as_posix() not in (CLOCK_FILE, PROCESSOR_FILE)
+        for module, name, line in source(path).attributes
+        if (module, name) in CLOCK_CALLS and name_of(path) not in (CLOCK_FILE, PROCESSOR_FILE)
     ]
     assert found == []
 
 
 def test_no_role_makes_temporary_files() -> None:
-    makers = {name_of(path) for path in product_files() if "tempfile" in imports(path)}
+    makers = {name_of(path) for path in product_files() if "tempfile" in source(path).ran}
     assert {name for name in makers if not name.startswith("spark/")} == TEMPORARY
 
 
 def test_nothing_waits_by_sleeping() -> None:
-    found = [
-        f"{path.relative_to(ROOT)}:{line} {module}.{name}"
-        for path in python_files()
-        for module, name, line in attributes(path)
-        if (module, name) in SLEEPS
-        and path.relative_to(ROOT).as_posix() != CLOCK_FILE
-        and (path.is_relative_to(ROOT / "tests") and line in yields(path)) is False
-    ]
-    assert found == []
+    files = [path for path in (*product_files(), *files_of_tests()) if name_of(path) != CLOCK_FILE]
+    assert [line for path in files for line in sleeps(path)] == []
 
 
 def test_the_check_sees_what_it_forbids(tmp_path: Path) -> None:
-    source = "import asyncio\nfrom time import sleep\nasync def wait():\n    await asyncio.sleep(1)\n"
+    text = "import asyncio\nfrom time import sleep\nasync def wait():\n    await asyncio.sleep(1)\n"
     path = tmp_path / "bad.py"
-    path.write_text(source)
-    assert {(module, name) for module, name, _ in attributes(path)} >= {("asyncio", "sleep"), ("time", "sleep")}
-    assert set(imports(path)) == {"asyncio", "time.sleep"}
+    path.write_text(text)
+    assert sorted(sleeps(path)) == [f"{path}:2 time.sleep", f"{path}:4 asyncio.sleep"]
+    assert set(source(path).ran) == {"asyncio", "time.sleep"}
+
+
+def test_what_only_a_type_checker_imports_does_not_run(tmp_path: Path) -> None:
+    path = tmp_path / "typed.py"
+    path.write_text("import re\nfrom typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    import socket\n")
+    assert (set(source(path).imports) - set(source(path).ran)) == {"socket"}

@@ -8,12 +8,12 @@ import io
 import re
 import tokenize
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
-import pytest
+from support.commands import ROOT
+from support.sources import files_of_tests, name_of, source, text_of
 
-ROOT = Path(__file__).resolve().parents[2]
 UNIT = ROOT / "tests" / "unit"
 ROLES = ("broker", "controller", "coordinator", "gateway", "quota")
 PACKAGES = (
@@ -74,22 +74,15 @@ def modules(package: Path) -> Mapping[str, Path]:
     return found
 
 
-def imported(path: Path, known: Mapping[str, Path]) -> Iterator[str]:
+def imported(path: Path, known: Mapping[str, Path]) -> set[str]:
     """Which of the known modules a file imports: at its top, inside functions, and for types alone."""
-    for node in ast.walk(ast.parse(path.read_text())):
-        if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names if alias.name in known)
-        elif isinstance(node, ast.ImportFrom):
-            for alias in node.names:
-                name = f"{node.module}.{alias.name}"
-                name = name if name in known else str(node.module)
-                if name in known:
-                    yield name
+    named = ((name, name.rpartition(".")[0]) for name in source(path).imports)
+    return {name if name in known else package for name, package in named if name in known or package in known}
 
 
 def circles(known: Mapping[str, Path]) -> list[list[str]]:
     """The groups of modules that import one another (Tarjan's strongly connected components)."""
-    imports = {name: sorted({*imported(path, known)} - {name}) for name, path in known.items()}
+    imports = {name: sorted(imported(path, known) - {name}) for name, path in known.items()}
     index: dict[str, int] = {}
     low: dict[str, int] = {}
     stack: list[str] = []
@@ -115,9 +108,8 @@ def circles(known: Mapping[str, Path]) -> list[list[str]]:
     return [group for group in found if len(group) > 1]
 
 
-@pytest.mark.parametrize("package", PACKAGES, ids=lambda path: path.name)
-def test_no_modules_import_one_another(package: Path) -> None:
-    assert circles(modules(package)) == []
+def test_no_modules_import_one_another() -> None:
+    assert {package.name: found for package in PACKAGES if (found := circles(modules(package)))} == {}
 
 
 def test_a_circle_for_types_alone_is_seen(tmp_path: Path) -> None:
@@ -132,8 +124,7 @@ def test_a_circle_for_types_alone_is_seen(tmp_path: Path) -> None:
 
 def test_no_test_is_excused_for_looking_at_what_is_private() -> None:
     """Ruff's SLF001 holds for tests as for the product, and no line switches it off."""
-    paths = [path for path in (ROOT / "tests").rglob("*.py") if EXCUSE in path.read_text()]
-    assert paths == []
+    assert [path for path in files_of_tests() if EXCUSE in text_of(path)] == []
 
 
 def shared_names() -> list[str]:
@@ -142,7 +133,7 @@ def shared_names() -> list[str]:
     for package in PACKAGES:
         for path in modules(package).values():
             if not path.stem.endswith("models"):
-                found.update(node.name for node in ast.parse(path.read_text()).body if isinstance(node, ast.ClassDef))
+                found.update(source(path).types)
     return [name for name, count in found.items() if count > 1 and not name.startswith("_")]
 
 
@@ -168,11 +159,11 @@ def test_a_folder_has_no_more_modules_than_a_reader_keeps_in_mind() -> None:
 
 def code_lines(path: Path) -> int:
     """The lines of a module that hold code: not those that are empty, a comment, or in a docstring."""
-    source, lines = path.read_text(), set[int]()
-    for token in tokenize.generate_tokens(io.StringIO(source).readline):
+    lines = set[int]()
+    for token in tokenize.generate_tokens(io.StringIO(text_of(path)).readline):
         if token.type not in NOT_CODE:
             lines.update(range(token.start[0], token.end[0] + 1))
-    for node in ast.walk(ast.parse(source)):
+    for node in ast.walk(ast.parse(text_of(path))):
         if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
             lines.difference_update(range(node.lineno, (node.end_lineno or node.lineno) + 1))
     return len(lines)
@@ -180,7 +171,8 @@ def code_lines(path: Path) -> int:
 
 def test_a_module_is_read_at_once() -> None:
     paths = [path for package in PACKAGES for path in modules(package).values()]
-    assert {path.name: size for path in paths if (size := code_lines(path)) > MOST_CODE_LINES} == {}
+    long = [path for path in paths if text_of(path).count("\n") > MOST_CODE_LINES]
+    assert {path.name: size for path in long if (size := code_lines(path)) > MOST_CODE_LINES} == {}
 
 
 def test_what_is_counted_as_code(tmp_path: Path) -> None:
@@ -189,18 +181,25 @@ def test_what_is_counted_as_code(tmp_path: Path) -> None:
     assert code_lines(tmp_path / "m.py") == 4
 
 
-@pytest.mark.parametrize("folder", WITH_README, ids=lambda path: path.name)
-def test_a_readme_is_one_screen(folder: Path) -> None:
-    assert len((folder / "README.md").read_text().splitlines()) <= SCREEN_LINES
+def test_a_readme_is_one_screen() -> None:
+    lengths = {name_of(folder): len(readme(folder).splitlines()) for folder in WITH_README}
+    assert {name: length for name, length in lengths.items() if length > SCREEN_LINES} == {}
 
 
-@pytest.mark.parametrize("folder", WITH_README, ids=lambda path: path.name)
-def test_what_a_readme_names_exists(folder: Path) -> None:
-    written = re.sub(r"```.*?```", "", (folder / "README.md").read_text(), flags=re.S)
-    places = (folder, *folder.glob("tailrace_*"), ROOT)
-    named = [word for word in re.findall(r"`([^`\s]+)`", written) if is_path(word)]
-    named += [word.partition("#")[0] for word in re.findall(r"\]\(([^)]+)\)", written)]
-    assert named and [word for word in named if not any((place / word).exists() for place in places)] == []
+def readme(folder: Path) -> str:
+    return text_of(folder / "README.md")
+
+
+def test_what_a_readme_names_exists() -> None:
+    missing = {}
+    for folder in WITH_README:
+        written = re.sub(r"```.*?```", "", readme(folder), flags=re.S)
+        places = (folder, *folder.glob("tailrace_*"), ROOT)
+        named = [word for word in re.findall(r"`([^`\s]+)`", written) if is_path(word)]
+        named += [word.partition("#")[0] for word in re.findall(r"\]\(([^)]+)\)", written)]
+        assert named, folder
+        missing[name_of(folder)] = [word for word in named if not any((place / word).exists() for place in places)]
+    assert {name: words for name, words in missing.items() if words} == {}
 
 
 def is_path(word: str) -> bool:
@@ -208,15 +207,15 @@ def is_path(word: str) -> bool:
     return re.fullmatch(r"[\w./-]+(\.py|\.md|/)", word) is not None or word.startswith(roots)
 
 
-@pytest.mark.parametrize(
-    "folder", [path for path in WITH_README if path.parent == PACKAGES[0]], ids=lambda path: path.name
-)
-def test_a_readme_says_what_its_package_imports(folder: Path) -> None:
-    (said,) = re.findall(r"Imports of Tailrace: ([^.]*)\.", (folder / "README.md").read_text())
+def test_a_readme_says_what_its_package_imports() -> None:
     known = modules(PACKAGES[0])
-    named = {name for path in folder.rglob("*.py") for name in imported(path, known)} - {"tailrace"}
-    found = {name.split(".")[1] for name in named} - {folder.name}
-    assert set(re.findall(r"`(\w+)`", said)) == found
+    said, found = {}, {}
+    for folder in (path for path in WITH_README if path.parent == PACKAGES[0]):
+        (words,) = re.findall(r"Imports of Tailrace: ([^.]*)\.", readme(folder))
+        named = {name for path in folder.rglob("*.py") for name in imported(path, known)} - {"tailrace"}
+        said[folder.name] = set(re.findall(r"`(\w+)`", words))
+        found[folder.name] = {name.split(".")[1] for name in named} - {folder.name}
+    assert said == found
 
 
 def source_folder(folder: Path) -> Path:

@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from pathlib import Path
 
-import pytest
-
-from support.pages import WRITTEN, name, pages
+from support.pages import WRITTEN, complaints, name, pages
 from tailrace.config.definitions import DEFINITIONS, TOPIC_DEFINITIONS
 
 PAGES = [page for page in pages() if name(page) not in WRITTEN]
@@ -48,10 +45,8 @@ def wrong(key: str, number: str, unit: str) -> bool:
     return default is None or float(str(default)) != value
 
 
-@pytest.mark.parametrize("page", PAGES, ids=name)
-def test_the_defaults_that_a_page_tells_are_those_of_the_keys(page: Path) -> None:
-    found = set(told(page.read_text(encoding="utf-8")))
-    assert not [one for one in found if one[0] in KNOWN and wrong(*one)]
+def test_the_defaults_that_a_page_tells_are_those_of_the_keys() -> None:
+    assert complaints(PAGES, lambda text: [one for one in told(text) if one[0] in KNOWN and wrong(*one)]) == {}
 
 
 def test_a_wrong_default_is_found_in_a_sentence_and_in_a_table() -> None:

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
-
 from support.commands import ROOT
-from support.pages import name
+from support.pages import name, text_of
 
 FOLDERS = [
     path.parent for path in (*ROOT.glob("libs/tailrace/*/__init__.py"), *ROOT.glob("services/*/tailrace_*/__init__.py"))
@@ -20,11 +18,13 @@ def unnamed(folder: Path, readme: str) -> list[str]:
     return sorted(word for word in (*modules, *rooms) if word not in readme)
 
 
-@pytest.mark.parametrize("folder", sorted(FOLDERS), ids=name)
-def test_a_readme_names_every_module_and_every_room(folder: Path) -> None:
-    readme = folder / "README.md"
-    text = (readme if readme.exists() else folder.parent / "README.md").read_text(encoding="utf-8")
-    assert not unnamed(folder, text)
+def readme(folder: Path) -> str:
+    own = folder / "README.md"
+    return text_of(own if own.exists() else folder.parent / "README.md")
+
+
+def test_a_readme_names_every_module_and_every_room() -> None:
+    assert {name(folder): found for folder in FOLDERS if (found := unnamed(folder, readme(folder)))} == {}
 
 
 def test_a_module_and_a_room_that_a_readme_leaves_out_are_found() -> None:
