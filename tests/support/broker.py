@@ -151,7 +151,7 @@ class Running:
         version: int = 12,
         acks: int = 1,
         name: str = "t",
-        timeout_ms: int = 1000,
+        timeout_ms: int = 20_000,
     ) -> Any:
         """One request per batch, pipelined; returns the partition answers."""
         rows = []
@@ -164,7 +164,7 @@ class Running:
                 timeout_ms=timeout_ms,
                 topic_data=[data(name=name, topic_id=TOPIC_ID, partition_data=[row])],
             )
-            answer = await self.client.ask(request, timeout_ms=5000, version=version)
+            answer = await self.client.ask(request, timeout_ms=30_000, version=version)
             rows.append(answer.responses[0].partition_responses[0])
         return rows[0] if len(rows) == 1 else rows
 

@@ -630,7 +630,7 @@ async def test_a_round_looks_at_what_has_news_and_at_few_others(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Of thousands of followed partitions one has news at a time."""
-    monkeypatch.setattr(fetcher, "_NAMED_PER_ROUND", 40)
+    monkeypatch.setattr(fetcher, "NAMED_PER_ROUND", 40)
     monkeypatch.setattr(fetcher, "_IN_TURN", 5)
     many, looks, really = 120, list[int](), Partition.position
     async with three(tmp_path) as cluster:
@@ -649,12 +649,33 @@ async def test_a_round_looks_at_what_has_news_and_at_few_others(
         assert len(looks) < 2 * many
 
 
+@pytest.mark.parametrize("most", [3, 10_000])
 async def test_a_leader_that_has_no_session_left_is_followed_all_the_same(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, most: int
 ) -> None:
+    """Also where one request cannot name all."""
+    monkeypatch.setattr(fetcher, "_MOST_NAMED", most)
     monkeypatch.setattr(follower, "_SESSIONS", 0)
-    monkeypatch.setattr(fetcher, "_NAMED_PER_ROUND", 3)
+    monkeypatch.setattr(fetcher, "NAMED_PER_ROUND", 3)
     async with three(tmp_path) as cluster:
         show_many(cluster, 8)
         answers = await asyncio.gather(*(cluster.nodes[0].produce(n, batch(b"a"), acks=-1) for n in range(8)))
         assert [answer.error_code for answer in answers] == [0] * 8
+
+
+async def test_more_partitions_move_in_one_answer_than_a_request_names_new_ones(tmp_path: Path) -> None:
+    """The leader re-sends records from each offset that it was told last: those must not count as damage."""
+    many = fetcher.NAMED_PER_ROUND + 100
+    async with three(tmp_path) as cluster:
+        leader, last = cluster.nodes[0], cluster.nodes[2]
+        show_many(cluster, many)
+        replicas = list(last.broker.topics.by_name[b"t"].partitions.values())
+        await turns_until(lambda: all(replica.opened for replica in replicas))
+        last.broker.on_changes(Changes([], [], replicas))
+        answers = await asyncio.gather(*(leader.produce(n, batch(b"a"), acks=1) for n in range(many)))
+        assert [answer.error_code for answer in answers] == [0] * many
+        with structlog.testing.capture_logs() as lines:
+            last.broker.on_changes(Changes(replicas, [], []))
+            await turns_until(lambda: all(replica.log.log_end_offset == 1 for replica in replicas))
+            assert (await leader.produce(0, batch(b"b"), acks=-1)).error_code == 0
+        assert [line["why"] for line in lines if line["event"] == "a partition cannot follow"] == []

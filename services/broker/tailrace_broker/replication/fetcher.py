@@ -44,7 +44,8 @@ _MAX_EPOCH = 2**31 - 1
 # Logs that one round opens or creates at most: those that are open already are fetched in between.
 _OPENED_PER_ROUND = 50
 _OPENED_AT_ONCE = 10
-_NAMED_PER_ROUND = 500  # partitions of which a request tells: the next one tells of more, and does not wait
+NAMED_PER_ROUND = 500  # partitions that are new to the session: the next request names more, and does not wait
+_MOST_NAMED = 10_000  # in one request
 _IN_TURN = 100  # partitions of which nothing is known to have changed
 _APPLIED_AT_ONCE = 200  # rows of an answer
 _GRACE_MS = 10_000  # beyond the longest wait for data, before a silent leader is given up
@@ -103,7 +104,7 @@ class ReplicaFetcher:
         self._follows: dict[tuple[bytes, int], _Follow] = {}
         self._due: dict[tuple[bytes, int], _Follow] = {}  # the next request looks at them
         self._in_turn: Iterator[_Follow] = iter(())
-        self._names_all = False  # at once, to a leader that has no session for so many
+        self._names_all = False  # that fit into a request, to a leader that has no session for so many
         self._gone: set[tuple[bytes, int]] = set()  # the session still has them
         self._session_id = 0
         self._session_epoch = _FIRST_EPOCH
@@ -233,7 +234,10 @@ class ReplicaFetcher:
                 self._want(follow, 0)
 
     def _request(self) -> bytes:
-        """Tells the session what changed since the last round; a new session hears of all by and by."""
+        """Names what has changed since the last round: every partition that the session knows, and some new ones.
+
+        The leader would send what follows a position that it still takes for ours once more with each answer.
+        """
         self._added = False
         config, now_ms = self._broker.config, self._broker.monotonic_ms()
         topics: dict[bytes, list[FetchPartition]] = {}
@@ -241,11 +245,11 @@ class ReplicaFetcher:
         for key, index in self._gone:
             forgotten.setdefault(key, []).append(index)
         self._gone.clear()
-        soonest, named = float("inf"), 0
-        most_named = len(self._follows) if self._names_all else _NAMED_PER_ROUND
+        soonest, named, added = float("inf"), 0, 0
+        most_added = _MOST_NAMED if self._names_all else NAMED_PER_ROUND
         for follow in self._take_due():
             key, index = follow.key
-            if named == most_named:
+            if named == _MOST_NAMED or (follow.asked is None and added == most_added):
                 self._due[follow.key], soonest = follow, now_ms
                 continue
             want = None
@@ -259,6 +263,7 @@ class ReplicaFetcher:
             elif want != follow.asked:
                 topics.setdefault(key, []).append(want)
                 named += 1
+                added += follow.asked is None
             if want is not None and follow.partition.throttled:
                 self._due[follow.key] = follow  # the rate may be used up before there is news of it
             follow.asked = want
@@ -319,10 +324,10 @@ class ReplicaFetcher:
             raise Disconnected(f"broker {self._leader_id} refused the fetch: {name}")
 
     def _reset_session(self) -> None:
-        """The next request names every partition again."""
+        """The next request names every partition again; first those that the last one had no room for."""
         self._session_id, self._session_epoch = 0, _FIRST_EPOCH
         self._gone.clear()
-        self._due = dict(self._follows)
+        self._due |= self._follows
         for follow in self._follows.values():
             follow.asked = None
 
@@ -356,9 +361,11 @@ class ReplicaFetcher:
             if follow is None or follow.asked is None:
                 continue
             self._due[follow.key] = follow
-            partition = follow.partition
+            partition, log = follow.partition, follow.partition.opened
             if follow.asked.current_leader_epoch != partition.leader_epoch:
                 continue  # asked of an earlier leadership
+            if log is None or follow.asked.fetch_offset != log.log_end_offset:
+                continue  # about a position that the log has left
             if row.error_code in _PASSING:
                 self._delay(follow)
                 continue
