@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from contextlib import closing
 
@@ -41,7 +42,9 @@ def redis() -> Iterator[RedisContainer]:
 def test_controllers_on_a_database_in_a_container_that_dies_and_comes_back(postgres: PostgresContainer) -> None:
     url = postgres.get_connection_url()
     with (
-        Cluster(brokers=2, arguments=["--controllers", "2", "--metadata-url", url]) as cluster,
+        Cluster(
+            brokers=2, arguments=["--controllers", "2"], environ={**os.environ, "TAILRACE_METADATA_URL": url}
+        ) as cluster,
         closing(KafkaProducer(bootstrap_servers=cluster.bootstrap, acks="all")) as producer,
     ):
         cluster.create_topic("before", replicas=2)

@@ -45,7 +45,8 @@ def parse(arguments: Sequence[str], environ: Mapping[str, str]) -> UpOptions:
         settings["metadata.url"] = given.metadata_url
     if given.quota_url:
         settings["quota.url"] = given.quota_url
-    if given.controllers > 1 and not settings.get("metadata.url", "").startswith("postgresql"):
+    database = settings.get("metadata.url") or environ.get("TAILRACE_METADATA_URL", "")
+    if given.controllers > 1 and not database.startswith("postgresql"):
         parser.error("several controllers need a shared database: --metadata-url postgresql://… (SQLite holds one)")
     host, port = (None, None) if given.advertise is None else _advertise(parser, given.advertise)
     for option, first in (("--port", given.port), ("--advertise", port)):
@@ -112,8 +113,16 @@ def _parser(environ: Mapping[str, str]) -> argparse.ArgumentParser:
     add("--port", type=_port, default=9092, help="of node 0; 0 picks a free block; default %(default)s")
     add("--advertise", metavar="HOST[:PORT]", help="what clients are told; default: the address they connected to")
     add("--admin-port", type=_port, default=8080, metavar="PORT", help="0 picks one; default %(default)s")
-    add("--metadata-url", metavar="URL", help="default: SQLite in DIR/metadata.db")
-    add("--quota-url", metavar="URL", help="redis://HOST:PORT/DB, for several quota services; default: in memory")
+    add(
+        "--metadata-url",
+        metavar="URL",
+        help="default: SQLite in DIR/metadata.db; with a password: TAILRACE_METADATA_URL",
+    )
+    add(
+        "--quota-url",
+        metavar="URL",
+        help="redis://HOST:PORT/DB; default: in memory; with a password: TAILRACE_QUOTA_URL",
+    )
     add("--set", metavar="KEY=VALUE", action="append", default=[], help=_SET)
     add("--no-restart", action="store_true", help="leave a dead child dead")
     add("--inline", action="store_true", help="all roles in one process and one event loop, for debuggers and tests")

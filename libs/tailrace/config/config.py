@@ -6,13 +6,11 @@ Dynamic configs (KIP-226) lie above: a broker's own, then the cluster-wide defau
 from __future__ import annotations
 
 import difflib
-import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
-from typing import Final
+from dataclasses import dataclass, field
 
 from tailrace.config import properties
-from tailrace.config.definition import ConfigDef, ConfigError, ConfigScope
+from tailrace.config.definition import HIDDEN, ConfigDef, ConfigError, ConfigScope
 from tailrace.config.definitions import DEFINITIONS
 from tailrace.config.validators import Value
 from tailrace.config.values import Values
@@ -22,8 +20,8 @@ from tailrace.config.values import Values
 class Given:
     """A value as somebody wrote it, and where."""
 
-    text: str
-    value: Value
+    text: str = field(repr=False)
+    value: Value = field(repr=False)
     origin: str
 
 
@@ -103,15 +101,12 @@ def suggestion(name: str, known: Iterable[str]) -> str:
     return f" Did you mean {near[0]}?" if near else ""
 
 
-_PASSWORD: Final = re.compile(r"(//[^:/@]*):.*@")  # of a URL
-
-
 def _given(name: str, text: str, origin: str) -> Given:
     definition = DEFINITIONS[name]
     try:
         return Given(text, definition.parse(text), origin)
     except ConfigError:
-        shown = "[hidden]" if definition.sensitive else repr(_PASSWORD.sub(r"\1:[hidden]@", text))
+        shown = HIDDEN if definition.sensitive else repr(text)
         raise ConfigError(
             f"{name}={shown} from {origin} is not a valid value: it must be {definition.allowed}."
         ) from None
@@ -151,6 +146,11 @@ def _from_overrides(overrides: Mapping[str, str]) -> dict[str, Given]:
     for name, text in overrides.items():
         if name not in DEFINITIONS:
             raise ConfigError(f"{name} from --set is not a config.{suggestion(name, DEFINITIONS)}")
+        if DEFINITIONS[name].is_secret(text):
+            raise ConfigError(
+                f"{name} holds a secret, and every user of this machine can read a command line. Set it in the "
+                f"environment variable {environment_name(DEFINITIONS[name])}, or in the --config FILE of a role."
+            )
         layer[name] = _given(name, text, "--set")
     return layer
 

@@ -6,6 +6,7 @@ import re
 from dataclasses import dataclass
 from enum import Enum, IntEnum
 
+from tailrace.config.hosts import url_has_password
 from tailrace.config.validators import ThrottledReplicas, Validator, Value
 
 
@@ -14,7 +15,7 @@ class ConfigError(ValueError):
 
 
 class Type(IntEnum):
-    """Numbers as DescribeConfigs v3 sends them (KIP-569)."""
+    """Numbers as DescribeConfigs v3 sends them (KIP-569), but for URL, which is a PASSWORD to clients."""
 
     BOOLEAN = 1
     STRING = 2
@@ -25,6 +26,11 @@ class Type(IntEnum):
     LIST = 7
     CLASS = 8
     PASSWORD = 9
+    URL = 10
+
+    @property
+    def wire_type(self) -> int:
+        return Type.PASSWORD if self is Type.URL else self
 
 
 class Importance(Enum):
@@ -52,6 +58,7 @@ class Dynamic(Enum):
 
 
 LONG_MAX = 2**63 - 1
+HIDDEN = "[hidden]"  # as Kafka writes a password
 _INTEGER_BITS = {Type.SHORT: 16, Type.INT: 32, Type.LONG: 64}
 
 
@@ -91,7 +98,12 @@ class ConfigDef:
 
     @property
     def sensitive(self) -> bool:
-        return self.type is Type.PASSWORD
+        """Whether the value is shown nowhere: a password, or a URL, which may hold one."""
+        return self.type in (Type.PASSWORD, Type.URL)
+
+    def is_secret(self, text: str) -> bool:
+        """Whether this text may stand only in files and in the environment, which other users cannot read."""
+        return url_has_password(text) if self.type is Type.URL else self.type is Type.PASSWORD and bool(text)
 
     @property
     def allowed(self) -> str:
@@ -109,6 +121,8 @@ class ConfigDef:
         shown = (
             f"[{', '.join(value)}]" if isinstance(value, tuple) and refusal.startswith(self.name) else self.text(value)
         )
+        if self.sensitive:
+            shown = HIDDEN
         raise ConfigError(f"Invalid value {shown} for configuration {self.name}: {refusal}")
 
     def text(self, value: Value) -> str | None:
@@ -191,4 +205,5 @@ _KINDS = {
     Type.LIST: "a list with commas",
     Type.CLASS: "a class name",
     Type.PASSWORD: "a password",
+    Type.URL: "a URL",
 }

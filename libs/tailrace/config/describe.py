@@ -19,7 +19,7 @@ from tailrace.config.definitions import (
     TOPIC_DEFINITIONS,
 )
 from tailrace.config.topic import inherited
-from tailrace.kafka.resources import ConfigSource
+from tailrace.kafka.resources import ConfigResource, ConfigSource
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +75,11 @@ def cluster_default(default: Mapping[str, str]) -> list[ConfigEntry]:
         if definition is None:
             entries.append(_unknown(name, source))
         else:
-            entries.append(_entry(definition, text, source, [SynonymEntry(name, text, source)], read_only=False))
+            entries.append(
+                _entry(
+                    definition, text, source, [SynonymEntry(name, _shown(definition, text), source)], read_only=False
+                )
+            )
     return entries
 
 
@@ -158,7 +162,7 @@ def _entry(
         read_only=read_only,
         source=source,
         is_sensitive=definition.sensitive,
-        type=int(definition.type),
+        type=int(definition.type.wire_type),
         synonyms=tuple(synonyms),
         documentation=definition.doc,
     )
@@ -173,7 +177,15 @@ def _dynamic_only(name: str, text: str) -> ConfigEntry:
     definition = DYNAMIC_DEFINITIONS.get(name)
     if definition is None:
         return _unknown(name, source)
-    return _entry(definition, text, source, [SynonymEntry(name, text, source)], read_only=False)
+    return _entry(definition, text, source, [SynonymEntry(name, _shown(definition, text), source)], read_only=False)
+
+
+def is_sensitive(kind: ConfigResource, name: str) -> bool:
+    """Whether the value of a dynamic config is hidden. Only brokers have secrets; an unknown key may be one."""
+    if kind is not ConfigResource.BROKER:
+        return False
+    definition = DEFINITIONS.get(name) or DYNAMIC_DEFINITIONS.get(name)
+    return definition is None or definition.sensitive
 
 
 def _unknown(name: str, source: ConfigSource) -> ConfigEntry:

@@ -70,6 +70,9 @@ below holds. In the environment `min.insync.replicas` is `KAFKA_MIN_INSYNC_REPLI
 `TAILRACE_GATEWAY_PORT`. A wrong value is refused, and the message names the allowed values. An unknown key on the
 command line is refused, and the message names the nearest key. Elsewhere an unknown key is a warning.
 
+A password, and a URL that holds one, is refused on the command line, which every user of the machine can read. Clients
+are answered null for every password and URL.
+
 Keys marked with * can be changed while the cluster runs, for all brokers or for one, with `kafka-configs.sh` or any
 client; topic keys always can. Every other key of Kafka 4.3.1 is accepted and described too, and has no effect:
 [compatibility.md](compatibility.md) lists them. Where some are set, one line says so at the start: `tailrace up` prints

@@ -14,6 +14,17 @@ _DATABASE = re.compile(
     r"(sqlite|postgresql)(\+[a-z0-9]+)?://([^/?#]*@)?([^/?#:@\[\]]*|\[[^/?#@\[\]]*\])(:[0-9]{1,5})?([/?].*)?", re.DOTALL
 )
 
+_REDIS = re.compile(
+    r"(rediss?://([^/?#]*@)?([^/?#:@\[\]]*|\[[^/?#@\[\]]*\])(:[0-9]{1,5})?([/?].*)?|unix://([^/?#]*@)?/.*)", re.DOTALL
+)
+# As SQLAlchemy and redis-py read them: a password may hold a slash, and may stand among the parameters.
+_PASSWORD = re.compile(r"//[^:/@]*:[^@]+@|[?&][^=&]*pass[^=&]*=[^&]", re.IGNORECASE)
+
+
+def url_has_password(text: str) -> bool:
+    """Whether a URL holds a password."""
+    return _PASSWORD.search(text) is not None
+
 
 def is_host(text: str) -> bool:
     """Whether it is an IP address, without brackets, or may be a host's name."""
@@ -78,3 +89,17 @@ class DatabaseUrl:
 
     def __str__(self) -> str:
         return "sqlite:///PATH or postgresql://USER@HOST:PORT/DATABASE"
+
+
+@dataclass(frozen=True, slots=True)
+class RedisUrl:
+    """A URL of redis-py."""
+
+    def refusal(self, value: object) -> str | None:
+        if value is None:
+            return None
+        assert isinstance(value, str)
+        return None if _REDIS.fullmatch(value) else f"it is none of {self}"
+
+    def __str__(self) -> str:
+        return "redis://HOST:PORT/DB, rediss://HOST:PORT/DB or unix:///PATH"

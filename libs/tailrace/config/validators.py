@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from dataclasses import dataclass
 
-from tailrace.config.hosts import DatabaseUrl, Host, HostList, is_host
+from tailrace.config.hosts import DatabaseUrl, Host, HostList, RedisUrl, is_host
 
 Value = bool | int | float | str | tuple[str, ...] | None
 
@@ -131,7 +131,7 @@ class Addresses:
         return "host:port or unix:/path (IPv6 in brackets)"
 
 
-Validator = Range | OneOf | Words | NotEmpty | ThrottledReplicas | Addresses | Host | HostList | DatabaseUrl
+Validator = Range | OneOf | Words | NotEmpty | ThrottledReplicas | Addresses | Host | HostList | DatabaseUrl | RedisUrl
 
 _NOT_EMPTY = ", not empty"
 _ANY_CASE = "(case insensitive) "
@@ -146,6 +146,7 @@ _PLAIN: dict[str, Validator] = {
         Host(reachable=True),
         HostList(),
         DatabaseUrl(),
+        RedisUrl(),
     )
 }
 

@@ -169,8 +169,8 @@ async def test_a_password_is_not_logged(server: RedisServer) -> None:
     assert "no lease store" in str(lines.calls) and "secret" not in str(lines.calls)
 
 
-def test_a_url_that_is_none_of_redis_is_refused_in_a_sentence(tmp_path: Path) -> None:
+def test_a_url_that_redis_cannot_read_is_refused_in_a_sentence(tmp_path: Path) -> None:
     environment = Environment(CLOCK, Random(1), structlog.get_logger(), tmp_path, None, "boot", CollectorRegistry())
-    config = Config.load("quota", overrides={"quota.url": "http://localhost"})
-    with pytest.raises(ConfigError, match=r"quota\.url: Redis URL must specify one of"):
+    config = Config.load("quota", "quota.url=redis://localhost?db=first")
+    with pytest.raises(ConfigError, match=r"quota\.url: Invalid value for 'db' in connection URL"):
         open_store(config, environment)

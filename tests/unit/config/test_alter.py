@@ -238,8 +238,8 @@ STATIC = Config.load(
         "log.roll.ms": "7777777",
         "message.max.bytes": "900000",
         "log.flush.scheduler.interval.ms": "99999",
-        "sasl.jaas.config": "x",
     },
+    environ={"KAFKA_SASL_JAAS_CONFIG": "x"},
 )
 DEFAULT = {"log.retention.ms": "3333333", "message.max.bytes": "800000", "log.cleaner.threads": "2"}
 OWN = {"message.max.bytes": "700000", "leader.replication.throttled.rate": "9", "wat.is.this": "2"}

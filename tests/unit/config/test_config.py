@@ -2,7 +2,10 @@
 
 import pytest
 
-from tailrace.config import Config, ConfigError, TopicConfig
+from tailrace.config import Config, ConfigError, TopicConfig, describe
+from tailrace.config.config import environment_name
+from tailrace.config.definition import ConfigDef
+from tailrace.config.definitions import DEFINITIONS
 from tailrace.config.properties import parse
 
 HOUR_MS = 3_600_000
@@ -59,21 +62,52 @@ def test_a_bad_value_is_refused_with_key_value_range_and_origin(source: dict[str
     assert str(refusal.value) == expected
 
 
-def test_a_bad_password_is_not_repeated() -> None:
-    config = Config.load("broker", overrides={"sasl.jaas.config": "hunter2"})
-    assert not any("hunter2" in warning for warning in config.warnings)
+SECRETS = [definition for definition in DEFINITIONS.values() if definition.sensitive]
+MARK = "hunter2"
+URLS = {"metadata.url": f"postgresql://rail:{MARK}@db/tailrace", "quota.url": f"redis://:{MARK}@cache:6379/0"}
 
 
-@pytest.mark.parametrize("password", ["hunter2", "hunter2@x:y", ""])
-def test_the_password_of_a_malformed_url_is_not_repeated(password: str) -> None:
+@pytest.mark.parametrize("definition", SECRETS, ids=lambda definition: definition.name)
+def test_a_secret_comes_from_a_file_or_the_environment_and_is_shown_nowhere(definition: ConfigDef) -> None:
+    value = URLS.get(definition.name, MARK)
+    config = Config.load("controller", f"{definition.name}={value}", {environment_name(definition): value})
+    assert config.get(definition.name) == value
+    assert MARK not in f"{config.warnings} {config.static!r} {describe.broker(config, {}, {})}"
+    with pytest.raises(ConfigError, match=environment_name(definition)) as refusal:
+        Config.load("controller", overrides={definition.name: value})
+    assert MARK not in str(refusal.value)
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        f"redis://:{MARK}@cache",
+        f"redis://me:{MARK}@cache:6379/0",
+        f"rediss://me:{MARK}/more@cache",
+        f"redis://cache/0?password={MARK}",
+        f"unix:///run/redis.sock?db=0&password={MARK}",
+    ],
+)
+def test_a_url_with_a_password_is_no_argument(url: str) -> None:
+    with pytest.raises(ConfigError, match="every user of this machine"):
+        Config.load("quota", overrides={"quota.url": url})
+
+
+@pytest.mark.parametrize("url", ["redis://cache:6379/0", "redis://me@cache", "unix:///run/redis.sock?db=1"])
+def test_a_url_without_a_password_is_an_argument_as_others(url: str) -> None:
+    assert Config.load("quota", overrides={"quota.url": url}).quota_url == url
+
+
+@pytest.mark.parametrize("url", [f"postgresql://rail:{MARK}@db:port/tailrace", f"mysql://rail:{MARK}@x:y@db/tailrace"])
+def test_a_malformed_url_is_not_repeated(url: str) -> None:
     with pytest.raises(ConfigError) as refusal:
-        Config.load("controller", overrides={"metadata.url": f"postgresql://rail:{password}@db:port/tailrace"})
-    assert str(refusal.value).startswith("metadata.url='postgresql://rail:[hidden]@db:port/tailrace' from --set")
+        Config.load("controller", f"metadata.url={url}")
+    assert str(refusal.value).startswith("metadata.url=[hidden] from server.properties, line 1 is not a valid value")
 
 
 def test_the_keys_that_are_changed_without_effect_are_named_in_one_line() -> None:
     file = "num.io.threads=9\nbackground.threads=10\nlisteners=PLAINTEXT://:9093\nnum.partitions=2\n"
-    config = Config.load("broker", file, {}, {"sasl.jaas.config": "hunter2"})
+    config = Config.load("broker", f"{file}sasl.jaas.config={MARK}\n")
     expected = "Set, but without effect in Tailrace yet: num.io.threads, listeners, sasl.jaas.config."
     assert config.warnings == (expected,)
 

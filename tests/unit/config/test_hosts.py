@@ -39,6 +39,10 @@ def test_what_none_is(text: str) -> None:
         ("metadata.url", "mysql://here/there"),
         ("metadata.url", "postgresql://here:port/there"),
         ("metadata.url", "postgresql://[::1/there"),
+        ("quota.url", "http://localhost"),
+        ("quota.url", "redis://:port@here"),
+        ("quota.url", "redis://here:port"),
+        ("quota.url", "unix://here"),
     ],
 )
 def test_a_value_that_is_no_address_is_refused_with_its_key(key: str, text: str) -> None:
@@ -56,7 +60,7 @@ def test_a_value_that_is_no_address_is_refused_with_its_key(key: str, text: str)
     ],
 )
 def test_metadata_urls(url: str) -> None:
-    assert Config.load("controller", overrides={"metadata.url": url}).metadata_url == url
+    assert Config.load("controller", f"metadata.url={url}").metadata_url == url
 
 
 def test_what_is_taken_for_an_address_is_read_as_one() -> None:

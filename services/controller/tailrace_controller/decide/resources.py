@@ -5,7 +5,7 @@ from collections.abc import Collection
 from tailrace.config import Config
 from tailrace.config.alter import DEFINITIONS_OF
 from tailrace.config.config import not_honoured
-from tailrace.config.definition import ConfigScope
+from tailrace.config.definition import HIDDEN, ConfigScope
 from tailrace.errors import ApiError, ErrorCode
 from tailrace.kafka.resources import ALL_BROKERS, ConfigResource
 from tailrace.metadata import names
@@ -33,7 +33,7 @@ def without_effect(records: Collection[MetadataRecord]) -> list[str]:
             continue
         scope = _ALTERABLE[record.resource_type]
         for name in not_honoured({record.name: record.value}, DEFINITIONS_OF[scope]):
-            shown = "[hidden]" if DEFINITIONS_OF[scope][name].sensitive else record.value
+            shown = HIDDEN if DEFINITIONS_OF[scope][name].sensitive else record.value
             place = f"{scope.value} {record.resource_name or 'default'}"
             sentences.append(f"{name}={shown} is accepted but has no effect in Tailrace yet. (set on {place})")
     return sentences

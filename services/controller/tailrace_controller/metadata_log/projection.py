@@ -10,7 +10,7 @@ from functools import lru_cache
 from typing import Any
 from uuid import UUID
 
-from tailrace.config import Config
+from tailrace.config import Config, describe
 from tailrace.kafka.ids import format_uuid
 from tailrace.kafka.resources import ConfigResource
 from tailrace.kafka.topics import INTERNAL_TOPICS
@@ -186,7 +186,8 @@ def _config(key: tuple[int, str, str], _before: MetadataImage, after: MetadataIm
     value = after.config(resource_type, resource_name).get(name)
     kind = ConfigResource(resource_type).label
     where = {"resource_type": kind, "resource_name": resource_name, "name": name}
-    yield RowsChange("config_rows", where, None if value is None else {"value": value})
+    shown = None if describe.is_sensitive(ConfigResource(resource_type), name) else value
+    yield RowsChange("config_rows", where, None if value is None else {"value": shown})
 
 
 def _quota(key: tuple[QuotaKey, str], _before: MetadataImage, after: MetadataImage) -> Iterator[RowsChange]:
