@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from kafka import KafkaAdminClient, KafkaConsumer
+from kafka import KafkaAdminClient, KafkaConsumer, TopicPartition
 
 from support.load import Load, check, read_all
 from support.ports import free_ports
@@ -24,10 +24,10 @@ def cluster() -> Iterator[Cluster]:
         yield running
 
 
-def create(cluster: Cluster, name: str, partitions: int = PARTITIONS) -> str:
+def create(cluster: Cluster, name: str, partitions: int = PARTITIONS, replication_factor: int = 1) -> str:
     admin = KafkaAdminClient(bootstrap_servers=cluster.bootstrap)
     try:
-        admin.create_topics({name: {"num_partitions": partitions, "replication_factor": 1}})
+        admin.create_topics({name: {"num_partitions": partitions, "replication_factor": replication_factor}})
     finally:
         admin.close()
     return name
@@ -79,6 +79,27 @@ def test_kill_9_of_everything_at_once_loses_nothing_acknowledged(cluster: Cluste
         cluster.start()
         load.wait_for(200)
     check(load.promised, read_all(cluster.bootstrap, topic))
+
+
+def test_kill_9_of_everything_brings_back_nothing_that_was_deleted(cluster: Cluster) -> None:
+    topic = create(cluster, "deleted", replication_factor=3)
+    with Load(cluster.bootstrap, topic) as load:
+        load.wait_for(300)
+    places = [TopicPartition(topic, partition) for partition in range(PARTITIONS)]
+    admin = KafkaAdminClient(bootstrap_servers=cluster.bootstrap)
+    try:
+        answers = admin.delete_records(dict.fromkeys(places, -1))
+    finally:
+        admin.close()
+    cluster.kill_all()
+    cluster.start()
+    consumer = KafkaConsumer(bootstrap_servers=cluster.bootstrap)
+    try:
+        found = consumer.beginning_offsets(places)
+    finally:
+        consumer.close()
+    assert found == {place: answers[place]["low_watermark"] for place in places}
+    assert all(start > 0 for start in found.values())
 
 
 @pytest.mark.parametrize("role", ["controller", "quota"])

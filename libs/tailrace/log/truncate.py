@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 
-from tailrace.log.directory.checkpoints import CLEANER_OFFSET, RECOVERY_POINT
+from tailrace.log.directory.checkpoints import CLEANER_OFFSET, LOG_START_OFFSET, RECOVERY_POINT
 from tailrace.log.local_log import LocalLog
 from tailrace.log.producers.snapshots import load_producers, remove_all_snapshots, remove_snapshots_above
 from tailrace.log.segment import tail
@@ -47,6 +47,9 @@ def _lower_checkpoints(log: LocalLog, offset: int) -> None:
     if offset < log.cleaned_offset:
         # Or a pass after a crash would take new records for ones that it has seen, and let old values live.
         log.lower_checkpoint(CLEANER_OFFSET, offset)
+    if offset < log.log_start_offset:
+        # Or new records that end below it would be taken for deleted ones.
+        log.lower_checkpoint(LOG_START_OFFSET, _end_before(log, offset))
 
 
 def _end_before(log: LocalLog, offset: int) -> int:

@@ -472,11 +472,13 @@ class Machine:
         self.logs.retention.remove(paths)
 
     def delete_records(self) -> None:
-        """Up to somewhere below the high watermark."""
+        """Up to somewhere below the high watermark; it is acknowledged when the disk has it."""
         offset = self.dice.randrange(self.log.log_start_offset, max(self.high_watermark, self.log.log_start_offset) + 1)
         self.say(f"records below {offset} are deleted")
         self.log.advance_log_start_offset(offset)
         self.moved_start()
+        self.logs.begin_log_start_checkpoint(PLACE, self.log)()
+        self.checkpointed(offset)
 
     def moved_start(self) -> None:
         """The log start is where it was, or later."""

@@ -131,7 +131,7 @@ MUTANTS = (
     broken("producers are replayed to their last batch", ProducerState, "apply", _applied_backwards, 1),
     broken("a cut takes index entries back", OffsetIndex, "truncate", _nothing, 2),
     broken("a cut takes leader epochs back", LeaderEpochs, "truncate_from_end", _everywhere, 1),
-    broken("a cut leaves nothing behind", tail, "truncate", _not_cut, 12),
+    broken("a cut leaves nothing behind", tail, "truncate", _not_cut, 180),
     broken("timestamps are looked up inside batches", lookup, "times_and_offsets", _by_batch, 1),
     broken("the log start never goes back", LocalLog, "advance_log_start_offset", _forgets_where, 3),
     Mutant(

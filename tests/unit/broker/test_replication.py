@@ -19,7 +19,9 @@ import structlog
 from support.broker import TOPIC_ID, Running, batch, running
 from support.waiting import turns_until
 from tailrace.errors import ErrorCode
+from tailrace.log.directory.checkpoints import LOG_START_OFFSET, parse_offsets
 from tailrace.log.directory.log_dir import LogDir
+from tailrace.log.filesystem.port import join, read_file
 from tailrace.log.filesystem.real import RealFile, RealFilesystem
 from tailrace.metadata.image import BrokerImage, MetadataImage, PartitionImage, TopicImage
 from tailrace.metadata.records import Endpoint
@@ -194,6 +196,9 @@ async def test_deleted_records_are_gone_everywhere_before_the_answer(tmp_path: P
         row = answer.topics[0].partitions[0]
         assert (row.error_code, row.low_watermark) == (0, 2)
         assert [log(cluster, node).log_start_offset for node in range(3)] == [2, 2, 2]
+        for node in cluster.nodes:  # and a crash of all of them brings nothing back
+            (log_dir,) = node.broker.storage.dirs
+            assert parse_offsets(read_file(RealFilesystem(), join(log_dir.path, LOG_START_OFFSET))) == {("t", 0): 2}
 
 
 @pytest.mark.parametrize("heard", [0, UNKNOWN_OFFSET], ids=["heard", "never heard"])

@@ -13,6 +13,7 @@ from tailrace.kafka.ids import TopicPartition
 from tailrace.log.config import LogSettings
 from tailrace.log.directory.checkpoints import PARTITION_METADATA, format_partition_metadata, topic_id_in
 from tailrace.log.directory.deletion import Delayed
+from tailrace.log.directory.offsets import DirOffsets
 from tailrace.log.directory.unopened_log import DELETE_SUFFIX, FUTURE_SUFFIX
 from tailrace.log.filesystem.port import Filesystem, exists, join, write_file_atomically
 from tailrace.log.local_log import PRODUCER_ID_EXPIRATION_MS
@@ -24,10 +25,13 @@ _MOVED: Final = ".moved"  # in a log that took another dir's place, until that o
 class FutureLogs:
     """The copies in one directory, each in a folder of its own; iterating gives their partitions in order."""
 
-    def __init__(self, filesystem: Filesystem, path: str, doomed: Delayed, new_id: Callable[[], UUID]) -> None:
+    def __init__(
+        self, filesystem: Filesystem, path: str, doomed: Delayed, offsets: DirOffsets, new_id: Callable[[], UUID]
+    ) -> None:
         self._filesystem = filesystem
         self._path = path
         self._doomed = doomed
+        self._offsets = offsets
         self._new_id = new_id
         self._names: dict[TopicPartition, str] = {}
 
@@ -80,6 +84,7 @@ class FutureLogs:
         if name is not None:
             target = join(self._path, name.removesuffix(FUTURE_SUFFIX) + DELETE_SUFFIX)
             self._filesystem.rename(join(self._path, name), target)
+            self._offsets.forget((topic, partition))
             self._doomed.add(target, now_ms, 0)
 
     def mark(self, topic: str, partition: int, ready: bool) -> None:

@@ -93,7 +93,7 @@ class LogDir:
         self._opener = LogOpener(filesystem, path, self.offsets, self._unopened, self.last_shutdown)
         self._doomed = Delayed()
         self.retention = DirRetention(filesystem, self._logs, self.high_watermarks, self._doomed)
-        self.futures = FutureLogs(filesystem, path, self._doomed, new_id)
+        self.futures = FutureLogs(filesystem, path, self._doomed, self.offsets, new_id)
 
     @classmethod
     def open(
@@ -478,6 +478,13 @@ class LogDir:
         """Takes note of what the checkpoints say: call what it returns to write them, in another thread if you like."""
         yield from self.offsets.note(self._logs)
         return self.offsets.write_all
+
+    def begin_log_start_checkpoint(self, key: TopicPartition, log: Log) -> Callable[[], None]:
+        """As begin_checkpoint, of log start offsets: no crash after it undoes a DeleteRecords (KIP-107).
+
+        What a later call returns writes what earlier ones began, too. log may be a copy that is to take its place.
+        """
+        return self.offsets.begin_log_start(key, log)
 
     def begin_cleaner_checkpoint(self) -> Callable[[], None]:
         """As begin_checkpoint, of the cleaned offsets alone."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
+from functools import partial
 from threading import Lock
 
 from tailrace.kafka.ids import TopicPartition
@@ -33,6 +34,7 @@ class DirOffsets:
         self._filesystem = filesystem
         self._path = path
         self._writing = Lock()
+        self._starts_noted = self._starts_written = 0  # how often log start offsets changed, and what was written
 
     def by_name(self) -> dict[str, dict[TopicPartition, int]]:
         """What is in each checkpoint."""
@@ -109,6 +111,18 @@ class DirOffsets:
             if log.cleaned_offset:
                 self.cleaned_offsets[key] = log.cleaned_offset
 
+    def begin_log_start(self, key: TopicPartition, log: Log) -> Callable[[], None]:
+        """The checkpoint of log start offsets, with this log's: one write serves all that were begun before it."""
+        self._note_start(key, log)
+        return partial(self._write_starts, self._starts_noted)
+
+    def _write_starts(self, noted: int) -> None:
+        with self._writing:
+            if self._starts_written < noted:
+                noted = self._starts_noted  # before the offsets are read: what comes meanwhile may be missing in them
+                self._write(LOG_START_OFFSET)
+                self._starts_written = noted
+
     def write_all(self) -> None:
         """Writes every checkpoint, in another thread if you like. Raises OSError."""
         for name in self.by_name():
@@ -123,10 +137,16 @@ class DirOffsets:
         self.recovery_points[key] = log.recovery_point
         if log.cleaned_offset:
             self.cleaned_offsets[key] = log.cleaned_offset
+        self._note_start(key, log)
+
+    def _note_start(self, key: TopicPartition, log: Log) -> None:
+        noted = self.log_start_offsets.get(key)
         if log.log_start_offset > log.first_base_offset:
             self.log_start_offsets[key] = log.log_start_offset
         else:
             self.log_start_offsets.pop(key, None)
+        if self.log_start_offsets.get(key) != noted:
+            self._starts_noted += 1
 
     def _write(self, name: str) -> None:
         """Under the lock: an older state never comes after a newer one."""

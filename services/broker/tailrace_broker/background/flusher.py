@@ -8,7 +8,7 @@ because the kernel forgets what it could not write.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import TYPE_CHECKING
@@ -84,6 +84,23 @@ class Flusher:
         if begun is not None:
             await asyncio.wait([self._begin(partition, begun)])
         return partition.opened is log and log.recovery_point >= end_offset
+
+    async def log_starts(self, begun: Mapping[LogDir, Callable[[], None]]) -> set[LogDir]:
+        """Writes what LogDir.begin_log_start_checkpoint returned; answers the dirs that refused, which are offline."""
+        written = await asyncio.gather(*(self._log_starts(log_dir, write) for log_dir, write in begun.items()))
+        return {log_dir for log_dir, done in zip(begun, written, strict=True) if not done}
+
+    async def _log_starts(self, log_dir: LogDir, write: Callable[[], None]) -> bool:
+        while True:
+            try:
+                await asyncio.get_running_loop().run_in_executor(self._threads, write)
+            except OSError as failed:
+                if failed.errno not in NO_DESCRIPTOR:
+                    log_dir.fail(failed)
+                    return False
+                await self._clock.sleep(_REST_MS)
+            else:
+                return True
 
     def settle(self, log_dir: LogDir) -> asyncio.Task[bool]:
         """What became of logs that were taken away is put on the disk; whether it is there."""

@@ -192,11 +192,14 @@ class DirMoves:
             await self._copy_most(move, source, future, cuts)
             await asyncio.to_thread(future.flush)
             await asyncio.to_thread(target.futures.mark, partition.topic, partition.index, ready=True)
+            start = min(source.log_start_offset, future.log_end_offset)
+            future.advance_log_start_offset(start)
+            await asyncio.to_thread(target.begin_log_start_checkpoint(_place(move), future))
             if source.cuts != cuts or future.log_end_offset < source.log_start_offset:
                 future.reset_to(source.log_start_offset)
                 target.futures.mark(partition.topic, partition.index, ready=False)
                 cuts = source.cuts
-            elif self._copy_rest(source, future):
+            elif source.log_start_offset == start and self._copy_rest(source, future):
                 move.left = self._swap(move, source, future)
                 if await self._flusher.everything(partition):
                     taken = self._storage.take_away(_place(move), move.left)
@@ -273,7 +276,6 @@ class DirMoves:
         partition = move.partition
         if partition.opened is not source or partition.offline:
             raise ApiError(_STORAGE, "the replica is gone, or its disk failed")
-        future.advance_log_start_offset(source.log_start_offset)
         for epoch, start_offset in source.epochs.entries():
             future.note_epoch(epoch, start_offset)
         future.producers = source.producers

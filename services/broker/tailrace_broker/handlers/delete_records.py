@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING, Any
 
 from tailrace.errors import ApiError, ErrorCode
@@ -11,6 +12,7 @@ from tailrace.wire.messages import DeleteRecordsRequest, DeleteRecordsResponse
 from tailrace_broker.waiting import offset_wait
 
 if TYPE_CHECKING:
+    from tailrace.log.directory.log_dir import LogDir
     from tailrace_broker.broker import Broker
     from tailrace_broker.partitions.partition import Partition
 
@@ -23,22 +25,26 @@ async def handle(request: DeleteRecordsRequest, context: Context, broker: Broker
     """Answers the new log start offset of each partition."""
     until_ms = broker.monotonic_ms() + request.timeout_ms
     topics: list[_Topic] = []
+    begun: dict[LogDir, Callable[[], None]] = {}  # checkpoints
     async for topic, row in in_pieces(with_rows(request.topics, "partitions"), _MOST_AT_ONCE):
         if row is None:
             topics.append(_Topic(name=topic.name, partitions=[]))
         else:
-            topics[-1].partitions.append(_begin(broker, topic.name, row.partition_index, row.offset))
+            topics[-1].partitions.append(_begin(broker, topic.name, row.partition_index, row.offset, begun))
+    # On the disk before it is acknowledged: a crash must not bring back what was deleted.
+    failed = await broker.flusher.log_starts(begun)
     async for answered in in_pieces(topics):
         rows = answered.partitions
         async for at, one in in_pieces(enumerate(rows)):
             if not isinstance(one, _Row):
                 partition, offset = one
-                rows[at] = await _wait(broker, partition, offset, max(0.0, until_ms - broker.monotonic_ms()))
+                left_ms = max(0.0, until_ms - broker.monotonic_ms())
+                rows[at] = await _wait(broker, partition, offset, left_ms, failed)
     return DeleteRecordsResponse(topics=topics)
 
 
-def _begin(broker: Broker, topic: str, index: int, offset: int) -> Any:
-    """The answer, or the (partition, offset) that its other replicas have to give up first."""
+def _begin(broker: Broker, topic: str, index: int, offset: int, begun: dict[LogDir, Callable[[], None]]) -> Any:
+    """The refusal, or the (partition, offset) that the disk and its other replicas have to give up first."""
     try:
         partition = broker.led(topic, index)
         if partition.internal:
@@ -51,20 +57,26 @@ def _begin(broker: Broker, topic: str, index: int, offset: int) -> Any:
         if offset < 0 or offset > partition.high_watermark:
             raise ApiError(ErrorCode.OFFSET_OUT_OF_RANGE)
         log.advance_log_start_offset(offset)
+        if (log_dir := broker.storage.place_of(topic, index)) is not None:
+            begun[log_dir] = log_dir.begin_log_start_checkpoint((topic, index), log)
         broker.node.changed.add(partition)
         broker.appended(partition)
-        low_watermark = partition.low_watermark
-        return _answered(index, low_watermark) if low_watermark >= offset else (partition, offset)
+        return partition, offset
     except ApiError as refused:
         return _refused(index, refused.code)
     except OSError:
         return _refused(index, ErrorCode.KAFKA_STORAGE_ERROR)
 
 
-async def _wait(broker: Broker, partition: Partition, offset: int, timeout_ms: float) -> Any:
+async def _wait(
+    broker: Broker, partition: Partition, offset: int, timeout_ms: float, failed: Collection[LogDir]
+) -> Any:
     """The answer once the other replicas have given the records up; what others wait for goes on meanwhile."""
     index = partition.index
     try:
+        if broker.storage.place_of(partition.topic, index) in failed:
+            raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR)
+        broker.led(partition.topic, index)
         if partition.low_watermark < offset:
             await offset_wait.reached(partition.deletions, offset, broker.purgatory, timeout_ms)
         return _answered(index, partition.low_watermark)

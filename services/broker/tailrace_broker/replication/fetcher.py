@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from tailrace.errors import ApiError, ErrorCode
 from tailrace.log.directory.borrowed_log import begin_anew, cut
+from tailrace.log.directory.log_dir import LogDir
 from tailrace.log.log import Log
 from tailrace.net.authentication.proof import Secret
 from tailrace.net.backoff import Backoff
@@ -76,9 +77,11 @@ def change_due(partition: Partition, row: ReplicaRow) -> Callable[[Log], None] |
 
 
 class _Follow:
-    """One partition's state in the loop. asked is what the leader's session was last told of it, lag in records."""
+    """One partition's state in the loop: what the leader's session was last told of it, the log start on the disk, the
+    lag in records.
+    """
 
-    __slots__ = ("asked", "delay_ms", "key", "lag", "partition", "until_ms")
+    __slots__ = ("asked", "delay_ms", "key", "lag", "log_start", "partition", "until_ms")
 
     def __init__(self, partition: Partition) -> None:
         self.partition = partition
@@ -87,6 +90,7 @@ class _Follow:
         self.delay_ms = 0.0
         self.until_ms = 0.0
         self.lag = 0
+        self.log_start = -1
 
 
 class ReplicaFetcher:
@@ -210,9 +214,11 @@ class ReplicaFetcher:
         self._session_id = answer.session_id
         self._session_epoch = 1 if self._session_epoch == _MAX_EPOCH else self._session_epoch + 1
         self._names_all = not answer.session_id
-        syncing = await self._apply(answer)
+        syncing, started = await self._apply(answer)
         if not answer.session_id:
             self._reset_session()
+        if started:
+            await self._checkpoint_log_starts(started)
         if syncing:  # flush.messages: the next fetch says that we have it, so it must be on the disk before
             await self._broker.flusher.flushed(syncing)
 
@@ -345,16 +351,33 @@ class ReplicaFetcher:
 
     # -- the answer ------------------------------------------------------------------------------------------------
 
-    async def _apply(self, answer: ReplicaAnswer) -> list[Partition]:
-        """Does what the answer says; returns the partitions that owe a flush."""
+    async def _apply(self, answer: ReplicaAnswer) -> tuple[list[Partition], list[_Follow]]:
+        """Does what the answer says; returns what owes a flush, and what the checkpoint of log start offsets lacks."""
         syncing: list[Partition] = []
-        self._apply_rows(answer.rows[:_APPLIED_AT_ONCE], syncing)
+        started: list[_Follow] = []
+        self._apply_rows(answer.rows[:_APPLIED_AT_ONCE], syncing, started)
         for start in range(_APPLIED_AT_ONCE, len(answer.rows), _APPLIED_AT_ONCE):
             await others_first()
-            self._apply_rows(answer.rows[start : start + _APPLIED_AT_ONCE], syncing)
-        return syncing
+            self._apply_rows(answer.rows[start : start + _APPLIED_AT_ONCE], syncing, started)
+        return syncing, started
 
-    def _apply_rows(self, rows: list[ReplicaRow], syncing: list[Partition]) -> None:
+    async def _checkpoint_log_starts(self, started: list[_Follow]) -> None:
+        """The next fetch says that these records are deleted here, and the leader may acknowledge that (KIP-107)."""
+        storage = self._broker.storage
+        starts, begun = dict[_Follow, int](), dict[LogDir, Callable[[], None]]()
+        for follow in started:
+            place, log = (follow.partition.topic, follow.partition.index), follow.partition.opened
+            if log is not None and (log_dir := storage.place_of(*place)) is not None:
+                starts[follow] = log.log_start_offset
+                begun[log_dir] = log_dir.begin_log_start_checkpoint(place, log)
+        failed = await self._broker.flusher.log_starts(begun)
+        for follow, start in starts.items():
+            if storage.place_of(follow.partition.topic, follow.partition.index) in failed:
+                self._delay(follow, "its log start offset cannot be written")
+            else:
+                follow.log_start = start
+
+    def _apply_rows(self, rows: list[ReplicaRow], syncing: list[Partition], started: list[_Follow]) -> None:
         now_ms = self._broker.now_ms()
         for row in rows:
             follow = self._follows.get((row.topic_id, row.partition))
@@ -372,6 +395,9 @@ class ReplicaFetcher:
             self._take(follow, row, now_ms)
             if partition.syncing:
                 syncing.append(partition)
+            log = partition.opened
+            if log is not None and log.first_base_offset < log.log_start_offset != follow.log_start:
+                started.append(follow)
 
     def _take(self, follow: _Follow, row: ReplicaRow, now_ms: int) -> None:
         broker, partition = self._broker, follow.partition

@@ -18,6 +18,7 @@ from tailrace_broker.directories.storage import Storage
 
 TOPIC_ID = UUID(int=5)
 RECORDS = 20
+START = 3  # the records below were deleted, and that was acknowledged
 CONFIG = Config.load("broker", overrides={"node.id": "0"})
 
 
@@ -59,9 +60,11 @@ def change(storage: Storage, two: Disks, promised: list[int] | None = None) -> N
     """All of a move, as dir_moves.py does it; promised is told the log end offset that a flush after it promises."""
     source, target = storage.open("t", TOPIC_ID, 0), two.dirs[1]
     future = target.futures.open("t", 0, TOPIC_ID, SMALL, 0)
-    future.append_replicated(source.read(0, 1 << 20).read(), 0)
+    future.append_replicated(source.read(source.log_start_offset, 1 << 20).read(), 0)
     future.flush()
     target.futures.mark("t", 0, ready=True)
+    future.advance_log_start_offset(source.log_start_offset)
+    target.begin_log_start_checkpoint(("t", 0), future)()
     future.producers = source.producers
     left = storage.swap("t", 0, target, future, RECORDS)
     if promised is not None:
@@ -83,6 +86,7 @@ def test_power_lost_at_any_step_of_the_change_leaves_one_whole_replica(seed: int
         log = storage.open("t", TOPIC_ID, 0)
         append(log, *[b"%d" % n for n in range(RECORDS)])
         log.flush()
+        log.advance_log_start_offset(START)
         two.dirs[0].checkpoint()
         mains.left = steps
         finished, promised = True, [RECORDS]
@@ -97,7 +101,9 @@ def test_power_lost_at_any_step_of_the_change_leaves_one_whole_replica(seed: int
         storage = storage_on(two)
         place = storage.place_of("t", 0)
         assert place is two.dirs[1] or (place is two.dirs[0] and not finished)
-        assert promised[-1] <= storage.open("t", TOPIC_ID, 0).log_end_offset <= RECORDS + 1
+        log = storage.open("t", TOPIC_ID, 0)
+        assert log.log_start_offset == START
+        assert promised[-1] <= log.log_end_offset <= RECORDS + 1
         assert sum(log_dir.holds("t", 0) for log_dir in two.dirs) == 1
         if finished:
             assert steps > 10

@@ -106,6 +106,35 @@ def test_checkpoints_bring_back_start_offsets_watermarks_and_what_compaction_saw
     assert logs.high_watermarks == {("t", 0): 3} and [record.offset for record in records_of(again)] == [2]
 
 
+def test_records_that_replace_deleted_ones_after_a_cut_are_there_after_a_crash() -> None:
+    """The log start went back with the cut, which only an unclean election asks for."""
+    filesystem = MemoryFilesystem()
+    log_dir = open_dir(filesystem)
+    log = log_dir.create("t", 0, TOPIC_ID, with_settings())
+    append(log, *[b"%d" % n for n in range(6)])
+    log.advance_log_start_offset(5)
+    log_dir.begin_log_start_checkpoint(("t", 0), log)()
+    log.truncate_to(2)
+    append(log, b"new", b"new too")
+    log.flush()
+    filesystem.crash(random.Random(1))
+    found = open_dir(filesystem).log("t", 0)
+    assert found is not None and [(r.offset, r.value) for r in records_of(found)] == [(0, b"new"), (1, b"new too")]
+
+
+def test_a_copy_that_was_given_up_leaves_no_log_start_to_a_later_log_of_its_name() -> None:
+    filesystem = MemoryFilesystem()
+    log_dir = open_dir(filesystem)
+    copy = log_dir.futures.open("t", 0, TOPIC_ID, with_settings(), NOW)
+    append(copy, b"a", b"b", b"c")
+    copy.advance_log_start_offset(2)
+    log_dir.begin_log_start_checkpoint(("t", 0), copy)()
+    log_dir.futures.drop("t", 0, NOW)
+    log = log_dir.create("t", 0, OTHER_ID, with_settings())
+    append(log, b"new")
+    assert values_of(log) == [b"new"] and log.log_start_offset == 0
+
+
 def recovery_points(filesystem: MemoryFilesystem) -> dict[tuple[str, int], int]:
     return parse_offsets(bytes(filesystem.content("/logs/recovery-point-offset-checkpoint")))
 
