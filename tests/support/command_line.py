@@ -16,7 +16,7 @@ from typer.core import TyperGroup
 from typer.exceptions import TyperException
 
 from support.commands import ROOT
-from support.layers import LAYERS
+from support.layers.table import LAYERS
 from support.pages import Command
 from tailrace.cli import options
 from tailrace.cli.command import ABOUT

@@ -1,0 +1,1 @@
+"""The runner of the test layers: what `./test` runs, in which order and beside what."""
