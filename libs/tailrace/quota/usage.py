@@ -5,16 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Final
 
 from tailrace.quota.entity import KEY_OF, UNITS, Account, ClientQuotas, QuotaKind
 from tailrace.quota.leases import Demand
-from tailrace.steps import Steps
 
 WINDOW_MS = 5_000.0
 """How far a rate looks back: what is older counts for a third of it, and less and less."""
 _FORGOTTEN_MS = 60_000.0
-_ROWS_AT_ONCE: Final = 500
 _HELD_MS = 1000.0  # who was throttled is shown to be so for so long, or until the debt is paid
 
 
@@ -86,19 +83,13 @@ class Usage:
         while len(self._counts) > self._max_entries:
             del self._counts[next(iter(self._counts))]
 
-    def rows(self, quotas: ClientQuotas, now_ms: float) -> Steps[list[Used]]:
-        """What is used now, the largest share of a limit first; what was silent for a minute is forgotten.
-
-        Yields after every few hundred, so that others have their turn.
-        """
+    def rows(self, quotas: ClientQuotas, now_ms: float) -> list[Used]:
+        """What is used now, the largest share of a limit first; what was silent for a minute is forgotten."""
         rows = []
-        for number, ((account, kind), counts) in enumerate(list(self._counts.items()), 1):
-            if not number % _ROWS_AT_ONCE:
-                yield
+        for (account, kind), counts in list(self._counts.items()):
             limit = quotas.of_account(account, kind)
             if limit is None or now_ms - counts.at_ms > _FORGOTTEN_MS:
-                if self._counts.get((account, kind)) is counts:
-                    del self._counts[account, kind]
+                del self._counts[account, kind]
                 continue
             unit = UNITS[kind]
             rate, total = counts.rate(now_ms) / unit, counts.total / unit

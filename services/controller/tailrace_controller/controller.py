@@ -21,7 +21,8 @@ from tailrace.config import Config
 from tailrace.errors import ApiError, ErrorCode
 from tailrace.metadata.image import MetadataImage
 from tailrace.metadata.replay import replay
-from tailrace.net.metadata.batches import MetadataBatch, Snapshot, encode_snapshot, encode_snapshot_in_pieces
+from tailrace.net import turns
+from tailrace.net.metadata.batches import MetadataBatch, Snapshot, encode_snapshot, encode_snapshot_in_steps
 from tailrace.net.pieces import in_turns, others_first
 from tailrace.steps import ROWS_A_STEP, Steps, in_one_step, whole
 from tailrace_controller.controller_result import ControllerResult, Decision
@@ -499,7 +500,7 @@ class Controller:
         if self.committed.offset + 1 - self.followed.covered < self.records_between_snapshots:
             return None
         image, timestamp_ms = self.committed, self.clock.wall_ms()
-        return await in_turns(encode_snapshot_in_pieces(image, timestamp_ms))
+        return await turns.in_turns(encode_snapshot_in_steps(image, timestamp_ms))
 
     async def _snapshots(self) -> None:
         """Makes snapshots beside the appends, which wait for none of them; raises Deposed or OutcomeUnknown."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import importlib
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 from uuid import UUID
@@ -39,9 +39,8 @@ _REPORT_TIMEOUT_MS = 5000
 class OpenQuota:
     """A quota service that runs; ready as soon as it listens."""
 
-    def __init__(self, quota: Quota, addresses: dict[str, str], before_metrics: Callable[[], Awaitable[None]]) -> None:
+    def __init__(self, quota: Quota, addresses: dict[str, str]) -> None:
         self.quota = quota
-        self.before_metrics = before_metrics
         self.addresses = addresses
         self.ready = asyncio.Event()
         self.ready.set()
@@ -84,14 +83,14 @@ async def open_quota(config: Config, environment: Environment) -> AsyncIterator[
         registration = _registration(config, environment, follower, server)
         reports = Reports(
             clock,
-            [Source("quota_usage", quota.usage_in_pieces, row_of)],
+            [Source("quota_usage", quota.usage, row_of)],
             lambda request: follower.ask_controller(request, _REPORT_TIMEOUT_MS),
             lambda: (config.node_id, registration.service_epoch),
             log,
         )
         try:
             async with beside(reports.run()), beside(registration.run()):
-                yield OpenQuota(quota, {"internal": str(server.addresses[0])}, metrics.prepare)
+                yield OpenQuota(quota, {"internal": str(server.addresses[0])})
         finally:
             await registration.leave(_LEAVE_TIMEOUT_MS)
 

@@ -8,11 +8,9 @@ from prometheus_client import CollectorRegistry
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from tailrace.net.pieces import Prepared
 from tailrace.quota.entity import BROKER, CLIENT_ID, IP, UNITS, USER, QuotaKind
 from tailrace.quota.leases import Demand
 from tailrace.quota.usage import Used
-from tailrace.steps import Steps
 
 _SHOWN_MAX = 100  # accounts with a series of their own: those with the largest share of their limit
 _LABELS = ["user", "client_id", "ip", "broker", "quota"]
@@ -22,8 +20,7 @@ def _none() -> int:
     return 0
 
 
-def _no_usage() -> Steps[list[Used]]:
-    yield
+def _no_usage() -> list[Used]:
     return []
 
 
@@ -33,24 +30,18 @@ class QuotaMetrics(Collector):
     def __init__(self, registry: CollectorRegistry) -> None:
         self.clients: Callable[[], int] = _none
         self.store_available: Callable[[], bool] = bool
-        self.usage = Prepared(_no_usage)
+        self.usage: Callable[[], list[Used]] = _no_usage
         self.scopes_differing: Callable[[], int] = _none
         self._requests = 0
         self._leases = 0
         self._used = dict.fromkeys(QuotaKind, 0.0)
         registry.register(self)
 
-    def asked(self) -> None:
-        self._requests += 1
-
     def acquired(self, demands: Sequence[Demand]) -> None:
+        self._requests += 1
         self._leases += len(demands)
         for demand in demands:
             self._used[demand.kind] += demand.used
-
-    async def prepare(self) -> None:
-        """Works out in pieces what clients use, for the collect that follows."""
-        await self.usage.prepare()
 
     def collect(self) -> list[Metric]:
         """Reads everything now."""
@@ -86,7 +77,7 @@ class QuotaMetrics(Collector):
         usage = GaugeMetricFamily("tailrace_quota_usage", "What is used of it a second", labels=_LABELS)
         throttled = GaugeMetricFamily("tailrace_quota_throttled", "1 while it is held back", labels=_LABELS)
         time_ms = CounterMetricFamily("tailrace_quota_throttle_time_ms", "Throttle time given to it", labels=_LABELS)
-        for used in self.usage.take()[:_SHOWN_MAX]:
+        for used in self.usage()[:_SHOWN_MAX]:
             names = dict(used.account)
             labels = [*(names.get(kind) or "" for kind in (USER, CLIENT_ID, IP, BROKER)), used.key]
             limit.add_metric(labels, used.limit)

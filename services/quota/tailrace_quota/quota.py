@@ -10,7 +10,6 @@ from tailrace.net.members.lease_holders import lease_holders
 from tailrace.quota.entity import ClientQuotas
 from tailrace.quota.leases import Demand, Gateway, Grant, Holders
 from tailrace.quota.usage import Usage, Used
-from tailrace.steps import Steps
 from tailrace_quota.metrics import QuotaMetrics
 from tailrace_quota.scopes import Scopes
 from tailrace_quota.store.port import LeaseStore
@@ -39,7 +38,7 @@ class Quota:
         self._quotas = ClientQuotas()
         self._holders: Holders = frozenset()
         self._usage = Usage(max_entries)
-        metrics.usage.steps = self.usage_in_pieces
+        metrics.usage = self.usage
         metrics.clients = store.clients
         metrics.store_available = lambda: store.available
         metrics.scopes_differing = lambda: scopes.differing(self._holders)
@@ -53,10 +52,6 @@ class Quota:
         if old is new or new.services is not old.services or new.brokers is not old.brokers:
             self._holders = lease_holders(new)
 
-    def asked(self) -> None:
-        """Counts a request for leases, whose demands come some at a time."""
-        self._metrics.asked()
-
     async def acquire(self, gateway: Gateway, demands: Sequence[Demand]) -> list[Grant]:
         """Leases for one gateway or broker, in the order of its demands; raises StoreUnavailable."""
         now_ms = self._clock.monotonic_ms()
@@ -65,6 +60,6 @@ class Quota:
         self._scopes.seen(gateway[0], demands)
         return await self._store.acquire(gateway, demands, self._quotas, self._holders, now_ms)
 
-    def usage_in_pieces(self) -> Steps[list[Used]]:
-        """What limited clients use now, the largest share of a limit first; yields so that others have their turn."""
+    def usage(self) -> list[Used]:
+        """What limited clients use now, the largest share of a limit first."""
         return self._usage.rows(self._quotas, self._clock.monotonic_ms())

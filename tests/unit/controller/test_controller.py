@@ -21,7 +21,6 @@ from tailrace.errors import ApiError, ErrorCode
 from tailrace.metadata.image import MetadataImage
 from tailrace.metadata.records import ConfigRecord, MetadataRecord, PartitionRecord, RemoveTopicRecord, TopicRecord
 from tailrace.net.metadata.batches import decode_snapshot, replay
-from tailrace.net.pieces import in_turns
 from tailrace.steps import Steps, whole
 from tailrace.wire.messages import BrokerRegistrationRequest, BrokerRegistrationResponse
 from tailrace_controller.controller import Controller
@@ -162,9 +161,9 @@ async def test_nobody_waits_for_a_snapshot(monkeypatch: pytest.MonkeyPatch) -> N
         async def slowly(steps: Steps[object]) -> object:
             begun.set()
             await go.wait()
-            return await in_turns(steps)
+            return whole(steps)
 
-        monkeypatch.setattr("tailrace_controller.controller.in_turns", slowly)
+        monkeypatch.setattr("tailrace_controller.controller.turns.in_turns", slowly)
         controller.records_between_snapshots = 10
         await controller.run(setting("1", count=20))
         await begun.wait()

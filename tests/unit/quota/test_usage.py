@@ -2,14 +2,11 @@
 
 import pytest
 
-from support.steps import longest_stretch
-from tailrace.net.pieces import in_turns
 from tailrace.quota.entity import Account, ClientQuotas, QuotaKind
 from tailrace.quota.leased import LeasedQuota
 from tailrace.quota.leased_bucket import Terms
 from tailrace.quota.leases import Demand
-from tailrace.quota.usage import Usage, Used, text_of
-from tailrace.steps import whole
+from tailrace.quota.usage import Usage, text_of
 
 APP: Account = (("client-id", "app"),)
 OTHER: Account = (("client-id", "other"),)
@@ -21,10 +18,6 @@ QUOTAS = ClientQuotas(
 )
 
 
-def rows_of(usage: Usage, quotas: ClientQuotas, now_ms: float) -> list[Used]:
-    return whole(usage.rows(quotas, now_ms))
-
-
 def demand(account: Account = APP, kind: QuotaKind = QuotaKind.PRODUCE, used: float = 0.0, **told: float) -> Demand:
     return Demand(account, kind, 1.0, used, 0.0, told.get("throttle_time_ms", 0.0), told.get("debt_ms", 0.0))
 
@@ -34,7 +27,7 @@ def test_a_steady_client_is_shown_at_its_rate_from_the_first_seconds_on(seconds:
     usage = Usage(10)
     for tick in range(seconds * 4 + 1):
         usage.report([demand(used=250.0 if tick else 0.0)], 250.0 * tick)
-    (row,) = rows_of(usage, QUOTAS, 250.0 * seconds * 4)
+    (row,) = usage.rows(QUOTAS, 250.0 * seconds * 4)
     assert (row.key, row.limit, row.total) == ("producer_byte_rate", 1000.0, 1000.0 * seconds)
     assert row.rate == pytest.approx(1000.0, rel=0.05) and row.share == pytest.approx(1.0, rel=0.05)
 
@@ -44,9 +37,9 @@ def test_reports_of_several_gateways_add_up_and_a_silent_client_fades_and_is_for
     for tick in range(80):
         usage.report([demand(used=100.0)], 250.0 * tick)
         usage.report([demand(used=50.0)], 250.0 * tick)
-    assert rows_of(usage, QUOTAS, 20_000)[0].rate == pytest.approx(600.0, rel=0.05)
-    assert rows_of(usage, QUOTAS, 30_000)[0].rate < 100.0
-    assert rows_of(usage, QUOTAS, 90_000) == [] and len(usage) == 0
+    assert usage.rows(QUOTAS, 20_000)[0].rate == pytest.approx(600.0, rel=0.05)
+    assert usage.rows(QUOTAS, 30_000)[0].rate < 100.0
+    assert usage.rows(QUOTAS, 90_000) == [] and len(usage) == 0
 
 
 def test_units_are_those_of_the_quotas_keys() -> None:
@@ -55,7 +48,7 @@ def test_units_are_those_of_the_quotas_keys() -> None:
     for tick in range(41):
         used = [demand(kind=QuotaKind.REQUEST, used=62_500.0), demand(ip, QuotaKind.CONNECTION, 1000.0)]
         usage.report(used, 250.0 * tick)
-    found = {row.key: row for row in rows_of(usage, QUOTAS, 10_000)}
+    found = {row.key: row for row in usage.rows(QUOTAS, 10_000)}
     assert found["request_percentage"].rate == pytest.approx(25.0, rel=0.1)  # a quarter of a core
     assert found["connection_creation_rate"].rate == pytest.approx(4.0, rel=0.1)
     assert found["connection_creation_rate"].limit == 10.0 and found["connection_creation_rate"].total == 41.0
@@ -64,12 +57,12 @@ def test_units_are_those_of_the_quotas_keys() -> None:
 def test_who_is_throttled_is_so_until_its_debt_is_paid() -> None:
     usage = Usage(10)
     usage.report([demand(used=9000.0, throttle_time_ms=700.0, debt_ms=700.0), demand(OTHER, used=1.0)], 0.0)
-    first, second = rows_of(usage, QUOTAS, 100.0)
+    first, second = usage.rows(QUOTAS, 100.0)
     assert (first.account, first.throttled, first.throttle_time_ms) == (APP, True, 700.0)
     assert (second.account, second.throttled) == (OTHER, False)
     usage.report([demand(used=9000.0, throttle_time_ms=700.0, debt_ms=1700.0)], 800.0)
-    assert rows_of(usage, QUOTAS, 2499.0)[0].throttled
-    assert not any(row.throttled for row in rows_of(usage, QUOTAS, 2501.0))
+    assert usage.rows(QUOTAS, 2499.0)[0].throttled
+    assert not any(row.throttled for row in usage.rows(QUOTAS, 2501.0))
 
 
 def test_who_is_throttled_over_and_over_is_so_between_two_requests_too() -> None:
@@ -77,16 +70,16 @@ def test_who_is_throttled_over_and_over_is_so_between_two_requests_too() -> None
     usage = Usage(10)
     for tick in range(5):
         usage.report([demand(used=250.0, throttle_time_ms=40.0 if tick % 2 else 0.0, debt_ms=0.0)], 250.0 * tick)
-    assert rows_of(usage, QUOTAS, 1000.0)[0].throttled
-    assert not rows_of(usage, QUOTAS, 1800.0)[0].throttled
+    assert usage.rows(QUOTAS, 1000.0)[0].throttled
+    assert not usage.rows(QUOTAS, 1800.0)[0].throttled
 
 
 def test_an_account_without_a_quota_is_not_shown_and_the_oldest_are_forgotten() -> None:
     usage = Usage(3)
     for number in range(5):
         usage.report([demand((("client-id", str(number)),), used=1.0)], 10.0 * number)
-    assert {row.account[0][1] for row in rows_of(usage, QUOTAS, 50.0)} == {"2", "3", "4"}
-    assert rows_of(usage, ClientQuotas(), 50.0) == [] and len(usage) == 0
+    assert {row.account[0][1] for row in usage.rows(QUOTAS, 50.0)} == {"2", "3", "4"}
+    assert usage.rows(ClientQuotas(), 50.0) == [] and len(usage) == 0
 
 
 def test_a_bucket_reports_the_throttles_that_it_gave_once() -> None:
@@ -105,23 +98,3 @@ def test_a_bucket_reports_the_throttles_that_it_gave_once() -> None:
 
 def test_entities_are_told_as_the_view_of_quotas_has_them() -> None:
     assert text_of((("client-id", "app"), ("user", None))) == "client-id=app, user=<default>"
-
-
-async def test_the_use_of_very_many_is_worked_out_in_pieces() -> None:
-    async def longest(count: int) -> int:
-        usage = Usage(count)
-        usage.report([demand((("client-id", f"c{number}"),), used=1.0) for number in range(count)], 0.0)
-        return await longest_stretch(in_turns(usage.rows(QUOTAS, 10.0)))
-
-    await longest(4000)  # what is remembered from then on is no part of it
-    assert await longest(4000) < 1.5 * await longest(2000)  # all of them are sorted at once
-
-
-def test_one_who_is_heard_of_again_meanwhile_is_not_forgotten() -> None:
-    usage = Usage(1000)
-    usage.report([demand((("client-id", f"c{number}"),), used=1.0) for number in range(600)], 0.0)
-    pieces = usage.rows(QUOTAS, 100_000.0)
-    next(pieces)
-    usage.report([demand((("client-id", "c599"),), used=1.0)], 100_000.0)
-    assert list(pieces) == []  # nothing more to wait for
-    assert [row.total for row in rows_of(usage, QUOTAS, 100_000.0)] == [2.0]

@@ -8,7 +8,7 @@ from collections.abc import Collection
 from typing import Protocol
 
 from tailrace.net.limits.deadlines import ConnectionDeadlines
-from tailrace.net.pieces import in_pieces
+from tailrace.net.turns import turns
 
 
 class Swept(Protocol):
@@ -40,7 +40,7 @@ class DeadlineCheck:
 
     async def _look_at_all(self) -> None:
         """What was quiet for too long is closed (connections.max.idle.ms and the like)."""
-        async for connection in in_pieces(list(self._connections)):
+        async for connection in turns(list(self._connections)):
             if connection not in self._connections:  # it has ended meanwhile
                 continue
             if why := connection.judge(self.deadlines, self.deadlines.interval_ms):

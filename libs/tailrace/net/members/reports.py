@@ -10,14 +10,13 @@ from __future__ import annotations
 
 import itertools
 import json
-from collections.abc import Awaitable, Callable, Generator, Iterable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from tailrace.clock import Clock
 from tailrace.errors import ApiError, ErrorCode
 from tailrace.net.client import Disconnected
-from tailrace.net.pieces import in_pieces, in_turns
-from tailrace.steps import Steps
+from tailrace.net.turns import turns
 from tailrace.wire.codec import Malformed
 from tailrace.wire.messages import ReportGroupsRequest
 
@@ -32,10 +31,10 @@ Send = Callable[[ReportGroupsRequest], Awaitable[Any]]
 
 
 class Source(NamedTuple):
-    """Rows of one kind: the things there are now, which may be found in steps, and how one is shown."""
+    """Rows of one kind: the things there are now, and how one is shown."""
 
     kind: str
-    things: Callable[[], Sequence[Any] | Steps[Sequence[Any]]]
+    things: Callable[[], Sequence[Any]]
     row: Callable[[Any], dict[str, Any]]
 
 
@@ -70,7 +69,7 @@ class Reports:
 
     async def report(self) -> int:
         """Tells what has changed, and once a minute all of it; returns how many rows there are."""
-        there = [(source, await _found(source.things())) for source in self._sources]
+        there = [(source, source.things()) for source in self._sources]
         rows = sum(min(len(things), MAX_ROWS) for _, things in there)
         kinds = [(source.kind, await parts(map(source.row, things))) for source, things in there]
         now_ms = self._clock.monotonic_ms()
@@ -102,16 +101,12 @@ class Reports:
                 raise ApiError(ErrorCode(answer.error_code))
 
 
-async def _found(things: Sequence[Any] | Steps[Sequence[Any]]) -> Sequence[Any]:
-    return await in_turns(things) if isinstance(things, Generator) else things
-
-
 async def parts(rows: Iterable[dict[str, Any]]) -> list[bytes]:
     """The rows as JSON lists of about PART_BYTES each, at least one; the rows that the bounds leave room for."""
     found: list[bytes] = []
     part: list[str] = []
     part_bytes = 0
-    async for text in in_pieces(_texts(rows)):
+    async for text in turns(_texts(rows)):
         if part and part_bytes + len(text) > PART_BYTES:
             found.append(_listed(part))
             part, part_bytes = [], 0

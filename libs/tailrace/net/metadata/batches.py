@@ -10,11 +10,11 @@ from uuid import UUID
 from tailrace.metadata import codec
 from tailrace.metadata.image import MetadataImage
 from tailrace.metadata.records import MetadataRecord
-from tailrace.metadata.replay import replay_in_pieces as records_in_pieces
+from tailrace.metadata.replay import replay as replay_records
 from tailrace.metadata.snapshot import to_records
 from tailrace.records.batch import HEADER_SIZE, read_header
 from tailrace.records.record import Record, build, iterate
-from tailrace.steps import ROWS_A_STEP, Steps, whole
+from tailrace.steps import Steps, whole
 
 TOPIC_ID: Final = UUID(int=1)
 SNAPSHOT_BATCH_RECORDS: Final = 1000
@@ -46,21 +46,19 @@ def encode_batch(values: Sequence[bytes], base_offset: int, epoch: int, timestam
 
 def encode_snapshot(image: MetadataImage, timestamp_ms: int) -> Snapshot:
     """Returns the snapshot of an image."""
-    return whole(encode_snapshot_in_pieces(image, timestamp_ms))
+    return whole(encode_snapshot_in_steps(image, timestamp_ms))
 
 
-def encode_snapshot_in_pieces(image: MetadataImage, timestamp_ms: int) -> Steps[Snapshot]:
-    """As encode_snapshot; wherever it yields others may have their turn."""
+def encode_snapshot_in_steps(image: MetadataImage, timestamp_ms: int) -> Steps[Snapshot]:
+    """As encode_snapshot, a record in a step."""
     parts: list[bytes] = []
     values: list[bytes] = []
     for number, record in enumerate(to_records(image), 1):
         values.append(codec.encode(record))
-        if number % ROWS_A_STEP == 0:
-            yield
+        yield
         if len(values) == SNAPSHOT_BATCH_RECORDS:
             parts.append(encode_batch(values, number - len(values), image.epoch, timestamp_ms).data)
             values = []
-            yield
     if values:
         base_offset = len(parts) * SNAPSHOT_BATCH_RECORDS
         parts.append(encode_batch(values, base_offset, image.epoch, timestamp_ms).data)
@@ -69,13 +67,8 @@ def encode_snapshot_in_pieces(image: MetadataImage, timestamp_ms: int) -> Steps[
 
 def decode_snapshot(snapshot: Snapshot) -> MetadataImage:
     """Returns the image of a snapshot; CORRUPT_MESSAGE or MalformedRecord for anything else."""
-    return whole(snapshot_in_pieces(snapshot))
-
-
-def snapshot_in_pieces(snapshot: Snapshot) -> Steps[MetadataImage]:
-    """As decode_snapshot; wherever it yields others may have their turn."""
     records = (record for batch in _split(snapshot.data) for record in _decode(batch, 0))
-    return records_in_pieces(MetadataImage(), records, snapshot.end_offset - 1, snapshot.epoch)
+    return replay_records(MetadataImage(), records, snapshot.end_offset - 1, snapshot.epoch)
 
 
 def replay(image: MetadataImage, data: bytes) -> MetadataImage:
@@ -83,11 +76,6 @@ def replay(image: MetadataImage, data: bytes) -> MetadataImage:
 
     Raises CORRUPT_MESSAGE or MalformedRecord; AssertionError if the batches leave a gap.
     """
-    return whole(replay_in_pieces(image, data))
-
-
-def replay_in_pieces(image: MetadataImage, data: bytes) -> Steps[MetadataImage]:
-    """As replay; wherever it yields others may have their turn."""
     news: list[tuple[memoryview, int]] = []  # batches, and how many of their first records the image holds
     offset, epoch = image.offset, image.epoch
     for batch in _split(data):
@@ -100,7 +88,7 @@ def replay_in_pieces(image: MetadataImage, data: bytes) -> Steps[MetadataImage]:
     if not news:
         return image
     records = (record for batch, held in news for record in _decode(batch, held))
-    return (yield from records_in_pieces(image, records, offset, epoch))
+    return replay_records(image, records, offset, epoch)
 
 
 def _decode(batch: memoryview, held: int) -> Iterator[MetadataRecord]:

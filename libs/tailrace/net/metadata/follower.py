@@ -29,9 +29,9 @@ from tailrace.net.client import Client, Disconnected
 from tailrace.net.members.environment import ServiceEnvironment
 from tailrace.net.members.internal import NEEDS_SECRET
 from tailrace.net.metadata import cache as metadata_cache
-from tailrace.net.metadata.batches import encode_snapshot_in_pieces
+from tailrace.net.metadata.batches import encode_snapshot_in_steps
 from tailrace.net.metadata.link import Behind, MetadataLink, PollAnswer
-from tailrace.net.pieces import in_turns
+from tailrace.net.turns import in_turns
 from tailrace.steps import Steps
 from tailrace.wire.apis import ApiKey
 from tailrace.wire.messages import ApiMessage, MetadataOffsetRequest
@@ -331,7 +331,7 @@ class MetadataFollower:
     # -- the cache ------------------------------------------------------------------------------------------------
 
     def _write_cache(self) -> None:
-        """Encodes in pieces and writes beside the loop; changes that come meanwhile are in the next one."""
+        """Encodes in turns and writes in a thread; changes that come meanwhile are in the next one."""
         self._cache_timer = None
         if self._cache is None:
             return
@@ -344,7 +344,7 @@ class MetadataFollower:
         """A thread that encodes would have the interpreter whenever the loop lets go of it, as at each system call."""
         started_ms, controller_epoch = self._clock.monotonic_ms(), self.controller_epoch
         try:
-            snapshot = await in_turns(encode_snapshot_in_pieces(self.image, self._clock.wall_ms()))
+            snapshot = await in_turns(encode_snapshot_in_steps(self.image, self._clock.wall_ms()))
             await asyncio.to_thread(metadata_cache.write, path, snapshot, controller_epoch)
             # A large image that changes all the time must not keep a core busy with its copies.
             self._cache_delay_ms = max(CACHE_DELAY_MS, 20 * (self._clock.monotonic_ms() - started_ms))

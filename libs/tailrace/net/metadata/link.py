@@ -6,6 +6,7 @@ of them knows first is known, and the death of one is nothing that has to be not
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, NamedTuple, Protocol
 
 from tailrace.errors import ApiError, ErrorCode
@@ -15,10 +16,11 @@ from tailrace.metadata.codec import MalformedRecord
 from tailrace.metadata.image import MetadataImage
 from tailrace.net.address import Address
 from tailrace.net.authentication.proof import Secret
+from tailrace.net.background import in_thread
 from tailrace.net.backoff import Backoff
 from tailrace.net.client import Client, Disconnected
-from tailrace.net.metadata.batches import TOPIC_ID, Snapshot, replay_in_pieces, snapshot_in_pieces
-from tailrace.net.pieces import in_turns
+from tailrace.net.large import LARGE_BYTES
+from tailrace.net.metadata.batches import TOPIC_ID, Snapshot, decode_snapshot, replay
 from tailrace.wire.codec import Malformed
 from tailrace.wire.messages import FetchRequest, FetchSnapshotRequest
 
@@ -127,7 +129,7 @@ class MetadataLink:
         if partition.snapshot_id is not None and partition.snapshot_id.end_offset >= 0:
             image = await self._fetch_snapshot(client, partition.snapshot_id)
         else:
-            image = await in_turns(replay_in_pieces(self._follower.image, bytes(partition.records or b"")))
+            image = await self._replayed(bytes(partition.records or b""))
         if image.offset <= self._follower.image.offset:
             image = self._follower.image  # another link was faster
         leader_id, leader_epoch = self._leader(partition, is_active=is_active)  # nor has another heard of a newer one
@@ -185,4 +187,11 @@ class MetadataLink:
                 break
         if snapshot_id.end_offset <= self._follower.image.offset + 1:
             return self._follower.image  # another link was faster
-        return await in_turns(snapshot_in_pieces(Snapshot(snapshot_id.end_offset, snapshot_id.epoch, bytes(data))))
+        return await in_thread(
+            partial(decode_snapshot, Snapshot(snapshot_id.end_offset, snapshot_id.epoch, bytes(data)))
+        )
+
+    async def _replayed(self, records: bytes) -> MetadataImage:
+        """The image after these batches; many records are decoded in a thread, since an image never changes."""
+        work = partial(replay, self._follower.image, records)
+        return work() if len(records) < LARGE_BYTES else await in_thread(work)

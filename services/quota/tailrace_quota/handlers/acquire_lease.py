@@ -6,39 +6,29 @@ the quota is gone. `credit` is what other gateways left unused, to be added to t
 
 from __future__ import annotations
 
-from typing import Final
-
 from tailrace.errors import ApiError, ErrorCode
 from tailrace.net.context import Context
 from tailrace.net.members.accounts import account_of, fields_of
-from tailrace.net.pieces import others_first
 from tailrace.quota.entity import QuotaKind
 from tailrace.quota.leases import Demand, Grant
 from tailrace.wire.messages import AcquireLeaseRequest, AcquireLeaseResponse
 from tailrace_quota.quota import Quota
 from tailrace_quota.store.port import StoreUnavailable
 
-_ENTRIES_AT_ONCE: Final = 200  # each takes some 20 microseconds
-
 
 async def handle(request: AcquireLeaseRequest, context: Context, quota: Quota) -> AcquireLeaseResponse:
     if not quota.knows_quotas:
         raise ApiError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
-    quota.asked()
     gateway = (request.gateway_id, str(request.incarnation_id))
-    entries: list[AcquireLeaseResponse.Lease] = []
-    for first in range(0, len(request.entries), _ENTRIES_AT_ONCE):
-        if first:
-            await others_first()
-        try:
-            demands = [_demand(entry) for entry in request.entries[first : first + _ENTRIES_AT_ONCE]]
-        except ValueError:
-            raise ApiError(ErrorCode.INVALID_REQUEST) from None
-        try:
-            entries += map(_lease, await quota.acquire(gateway, demands))
-        except StoreUnavailable as away:
-            raise ApiError(ErrorCode.COORDINATOR_NOT_AVAILABLE, str(away)) from away
-    return AcquireLeaseResponse(error_code=ErrorCode.NONE, lease_ms=quota.lease_ms, entries=entries)
+    try:
+        demands = [_demand(entry) for entry in request.entries]
+    except ValueError:
+        raise ApiError(ErrorCode.INVALID_REQUEST) from None
+    try:
+        grants = await quota.acquire(gateway, demands)
+    except StoreUnavailable as away:
+        raise ApiError(ErrorCode.COORDINATOR_NOT_AVAILABLE, str(away)) from away
+    return AcquireLeaseResponse(error_code=ErrorCode.NONE, lease_ms=quota.lease_ms, entries=list(map(_lease, grants)))
 
 
 def _demand(entry: AcquireLeaseRequest.LeaseDemand) -> Demand:

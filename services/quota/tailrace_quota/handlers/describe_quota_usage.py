@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from tailrace.net.context import Context
 from tailrace.net.members.accounts import fields_of
-from tailrace.net.pieces import in_turns
 from tailrace.wire.messages import DescribeQuotaUsageRequest, DescribeQuotaUsageResponse
 from tailrace_quota.quota import Quota
 
@@ -12,7 +11,6 @@ _Row = DescribeQuotaUsageResponse.QuotaUsage
 
 
 async def handle(request: DescribeQuotaUsageRequest, context: Context, quota: Quota) -> DescribeQuotaUsageResponse:
-    used_by_all = await in_turns(quota.usage_in_pieces())
     entries = [
         _Row(
             **fields_of(used.account),
@@ -23,6 +21,6 @@ async def handle(request: DescribeQuotaUsageRequest, context: Context, quota: Qu
             throttle_time_ms=used.throttle_time_ms,
             throttled=used.throttled,
         )
-        for used in used_by_all[: max(0, request.max_entries)]
+        for used in quota.usage()[: max(0, request.max_entries)]
     ]
     return DescribeQuotaUsageResponse(error_code=0, entries=entries)

@@ -13,13 +13,10 @@ from uuid import uuid4
 
 from prometheus_client import CollectorRegistry, generate_latest
 
-from support.many_rows import Connection
-from support.steps import longest_stretch
 from tailrace.metadata.image import MetadataImage, ServiceImage
 from tailrace.metadata.records import Endpoint
 from tailrace.net.address import Address
 from tailrace.net.client import Client
-from tailrace.net.context import Context
 from tailrace.net.dispatch import Service
 from tailrace.net.members.lease_client import LeaseClient
 from tailrace.net.server import serve
@@ -27,9 +24,9 @@ from tailrace.quota.entity import ClientQuotas, QuotaEntity, QuotaKind
 from tailrace.quota.leased import LeasedQuota
 from tailrace.quota.leased_bucket import Terms
 from tailrace.runtime.clock import SystemClock
-from tailrace.wire.apis import INTERNAL_APIS, ApiKey
+from tailrace.wire.apis import INTERNAL_APIS
 from tailrace.wire.messages import AcquireLeaseRequest
-from tailrace_quota.handlers import HANDLERS, acquire_lease
+from tailrace_quota.handlers import HANDLERS
 from tailrace_quota.metrics import QuotaMetrics
 from tailrace_quota.quota import Quota
 from tailrace_quota.scopes import Scopes
@@ -193,24 +190,6 @@ async def test_very_many_leases_are_asked_for_some_at_a_time(tmp_path: Path) -> 
                 await leased.leased.wait()
         assert client.available
     assert leased.most_at_once <= MANY / 2
-
-
-async def test_a_request_for_very_many_leases_is_no_long_step(tmp_path: Path) -> None:
-    clock, metadata = SystemClock(), image({})
-    store = MemoryStore(LEASE_MS, 10, clock.monotonic_ms() - LEASE_MS)
-    quota = Quota(store, LEASE_MS, 10, clock, QuotaMetrics(CollectorRegistry()), Scopes("cluster", SilentLog()))
-    quota.on_image(metadata, metadata)
-
-    async def longest(count: int) -> int:
-        entry = AcquireLeaseRequest.LeaseDemand(
-            user=None, client_id="app", ip=None, broker=None, kind=QuotaKind.PRODUCE, rate=1.0
-        )
-        request = AcquireLeaseRequest(gateway_id=0, incarnation_id=uuid4(), entries=[entry] * count)
-        return await longest_stretch(acquire_lease.handle(request, context, quota))
-
-    context = Context(ApiKey.ACQUIRE_LEASE, 0, 1, "test", Connection())
-    await longest(4 * MANY)  # what is remembered from then on is no part of it
-    assert await longest(4 * MANY) < 1.25 * await longest(2 * MANY)
 
 
 async def test_a_quota_service_that_comes_later_is_found(tmp_path: Path) -> None:
