@@ -28,7 +28,8 @@ if TYPE_CHECKING:
 
 _CORRELATION_ID = Struct(">i")
 _SMALL_BYTES: Final = 4 * 1024  # no more than large.LARGE_BYTES
-_BUFFER_BYTES = 65_536
+_FIRST_BUFFER_BYTES: Final = 4096  # most connections are idle most of the time
+_BUFFER_BYTES: Final = 65_536
 _Answered: TypeAlias = asyncio.Future[bytes | memoryview]  # a large frame is not copied
 _Served: TypeAlias = dict[int, tuple[int, int]]  # api key -> lowest and highest version
 _HELLO_VERSION = 0  # of ApiVersions: every version of Tailrace knows it
@@ -47,7 +48,7 @@ class _Wire(asyncio.BufferedProtocol):
 
     def __init__(self, address: Address) -> None:
         self._address = address
-        self._buffer = memoryview(bytearray(_BUFFER_BYTES))
+        self._buffer = memoryview(bytearray(_FIRST_BUFFER_BYTES))
         self._filled = 0
         self._large: memoryview | None = None
         self._large_filled = 0
@@ -111,10 +112,13 @@ class _Wire(asyncio.BufferedProtocol):
     def _take_answers(self) -> None:
         buffer, filled = self._buffer, self._filled
         pos, need = self.core.receive(buffer, filled, _answer)
-        if 4 + need > len(buffer):
+        if 4 + need > _BUFFER_BYTES:
             self._begin_large(need, buffer[pos + 4 : filled])
             return
-        if pos and pos < filled:
+        if filled == len(buffer) < _BUFFER_BYTES or 4 + need > len(buffer):
+            self._buffer = memoryview(bytearray(_BUFFER_BYTES))
+            self._buffer[: filled - pos] = buffer[pos:filled]
+        elif pos and pos < filled:
             buffer[: filled - pos] = bytes(buffer[pos:filled])
         self._filled = filled - pos
 

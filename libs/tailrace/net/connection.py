@@ -229,6 +229,7 @@ class Connection(Answering):
         self._released = self._held = True
         self._transport.pause_reading()
         self._server.connections.discard(self)
+        self._share.end()  # connection_lost is not called any more
         return self._transport
 
     # -- frames ---------------------------------------------------------------------------------------------------

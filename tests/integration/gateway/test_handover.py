@@ -1,9 +1,11 @@
 """Connections handed over to a real broker in the same process, by a gateway that keeps the rest of their requests."""
 
 import asyncio
+import gc
 import random
 import socket
 import struct
+from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -19,14 +21,18 @@ from support.waiting import turns_until
 from tailrace.errors import ErrorCode
 from tailrace.metadata.image import BrokerImage, PartitionImage, ServiceImage, TopicImage
 from tailrace.metadata.records import Endpoint
+from tailrace.net.client import Client as AskingClient
+from tailrace.net.connection import Connection
 from tailrace.net.context import Identity
 from tailrace.net.limits.deadlines import ConnectionDeadlines
+from tailrace.net.limits.request_memory import Share
 from tailrace.net.quotas.meter import unmetered
 from tailrace.net.transport.buffers import SocketBuffers
 from tailrace.wire import codec
 from tailrace.wire import messages as m
 from tailrace.wire.apis import ApiKey
 from tailrace_broker.connections import client_listener
+from tailrace_broker.connections.adopted import AdoptedConnection
 from tailrace_broker.fetch.delayed import DelayedFetch
 from tailrace_gateway.app import close_connections
 from tailrace_gateway.gateway import Advertised, GatewayLimits
@@ -546,3 +552,25 @@ async def test_a_client_has_the_buffers_of_the_gateway_then_of_the_broker(tmp_pa
         await pair.handed()
         (adopted,) = pair.adopted.server.connections
         assert kept(adopted.socket) == [120_000, 140_000], "the broker's configs"
+
+
+async def test_nothing_stays_of_a_connection_that_was_handed_over_and_closed(tmp_path: Path) -> None:
+    """Without a garbage collection: a process leaves what was in use during the last one out of the next ones."""
+
+    def held() -> Counter[str]:
+        return Counter(type(one).__name__ for one in gc.get_objects() if type(one).__module__ in of_connections)
+
+    of_connections = {Connection.__module__, AdoptedConnection.__module__, Share.__module__, AskingClient.__module__}
+    async with paired(tmp_path) as pair:
+        for n in range(6):
+            if n == 1:
+                gc.collect()
+                gc.disable()
+                before = held()
+            (await pair.handed()).writer.close()
+            await turns_until(lambda: not len(pair.adopted) and not pair.handed_over)
+            await asyncio.sleep(0)
+        try:
+            assert held() - before == Counter()
+        finally:
+            gc.enable()

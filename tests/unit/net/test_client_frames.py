@@ -113,3 +113,18 @@ def test_a_request_behind_an_answer_that_came_with_the_end_hears_of_the_end() ->
 
     with closing(VirtualLoop()) as loop:
         loop.run(ask(ClosedIsClosed(None)))
+
+
+def test_a_connection_that_is_idle_keeps_a_small_buffer() -> None:
+    """A broker has one to a gateway for each client that was handed over to it."""
+    with closing(VirtualLoop()) as loop:
+        transport, tasks = asked(loop, 2)
+        assert len(transport.protocol.get_buffer(-1)) == 4096
+        answers = [struct.pack(">ii", 4 + size, number) + bytes(size) for number, size in enumerate((4_000, 20_000))]
+        feed(loop, transport, answers[0])
+        loop.settle()
+        assert len(transport.protocol.get_buffer(-1)) == 4096
+        feed(loop, transport, answers[1])
+        loop.settle()
+        assert len(transport.protocol.get_buffer(-1)) == 65_536
+        assert [task.result() for task in tasks] == [answer[4:] for answer in answers]
