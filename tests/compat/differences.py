@@ -95,6 +95,13 @@ DIFFERENCES = (
         "brokers alone send it, and a request without an answer holds up its connection",
     ),
     Difference(
+        "WriteTxnMarkers from a client",
+        "any markers, of any coordinator epoch",
+        "the abort of one open transaction on one partition, with the epochs that DescribeProducers names, and not "
+        "once its coordinator has decided the outcome: INVALID_TXN_STATE",
+        "a marker that no coordinator decided would undo an acknowledged commit",
+    ),
+    Difference(
         "a request about a transaction while the markers of the one before are written",
         "CONCURRENT_TRANSACTIONS",
         "the same, but only after 100 ms: so long the request waits for the markers, and is served if they come",

@@ -24,6 +24,8 @@ from tailrace.records.record import Record, build
 from tailrace.wire.apis import INTERNAL_APIS, ApiKey
 from tailrace.wire.messages import (
     AddPartitionsToTxnResponse,
+    DescribeTransactionsResponse,
+    ListTransactionsResponse,
     ProduceRequest,
     WriteTxnMarkersRequest,
     WriteTxnMarkersResponse,
@@ -46,6 +48,8 @@ class StubCoordinator:
         self.whole = 0  # of the next answers
         self.asked: list[tuple[str, int, int, bool, list[tuple[str, int]]]] = []
         self.markers: list[Any] = []
+        self.transactions: dict[int, tuple[str, list[tuple[str, int]]]] = {}  # state and partitions, by producer id
+        self.on_listed: Callable[[], Any] = lambda: None
         self.gate = asyncio.Event()
         self.gate.set()
         self.came = asyncio.Event()
@@ -109,6 +113,41 @@ class StubCoordinator:
             ]
         )
 
+    async def list_transactions(self, request: Any, context: Any, role: Any) -> Any:
+        if (awaited := self.on_listed()) is not None:
+            await awaited
+        row = ListTransactionsResponse.TransactionState
+        return ListTransactionsResponse(
+            error_code=self.whole,
+            unknown_state_filters=[],
+            transaction_states=[
+                row(transactional_id=str(producer_id), producer_id=producer_id, transaction_state=state)
+                for producer_id, (state, _) in self.transactions.items()
+                if producer_id in request.producer_id_filters
+            ],
+        )
+
+    async def describe_transactions(self, request: Any, context: Any, role: Any) -> Any:
+        row = DescribeTransactionsResponse.TransactionState
+        return DescribeTransactionsResponse(
+            transaction_states=[
+                row(
+                    error_code=0,
+                    transactional_id=name,
+                    transaction_state=self.transactions[int(name)][0],
+                    transaction_timeout_ms=1000,
+                    transaction_start_time_ms=0,
+                    producer_id=int(name),
+                    producer_epoch=0,
+                    topics=[
+                        row.TopicData(topic=topic, partitions=[index])
+                        for topic, index in self.transactions[int(name)][1]
+                    ],
+                )
+                for name in request.transactional_ids
+            ]
+        )
+
 
 def transactional_image(path: Path) -> MetadataImage:
     """support.broker's image with `__transaction_state` on another node, and the stub as the owner of all shards."""
@@ -138,6 +177,8 @@ async def with_coordinator(
         handlers={
             ApiKey.ADD_PARTITIONS_TO_TXN: stub.add_partitions,
             ApiKey.WRITE_TXN_MARKERS: stub.write_markers,
+            ApiKey.LIST_TRANSACTIONS: stub.list_transactions,
+            ApiKey.DESCRIBE_TRANSACTIONS: stub.describe_transactions,
         },
         apis=INTERNAL_APIS,
         log=structlog.get_logger(),

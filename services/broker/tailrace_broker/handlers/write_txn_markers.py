@@ -1,9 +1,11 @@
 """WriteTxnMarkers v1-2 (KIP-98): the outcome of transactions, written into the partitions that are led here.
 
-From transaction coordinators, and from admins who end a hanging transaction (KIP-664). v2: the transaction version,
-from 2 on a marker's epoch must be above the producer's (KIP-1228). All markers of a request for one partition are
-appended with one write; each is answered when all in-sync replicas have it, or after request.timeout.ms. A replica that
-is not here is UNKNOWN_TOPIC_OR_PARTITION, one that is not led here NOT_LEADER_OR_FOLLOWER.
+From transaction coordinators, and from admins who end a hanging transaction (KIP-664, see transactions/abort.py). v2:
+the transaction version, from 2 on a marker's epoch must be above the producer's (KIP-1228). All markers of a request
+for one partition are appended with one write; each is answered when all in-sync replicas have it, or after
+request.timeout.ms. A replica that is not here is UNKNOWN_TOPIC_OR_PARTITION, one that is not led here
+NOT_LEADER_OR_FOLLOWER. A coordinator epoch above what the controller gave, as far as this broker has heard, is
+TRANSACTION_COORDINATOR_FENCED: the coordinator sends the marker again.
 
 Markers for `__consumer_offsets` go on to the owner of the shard, who writes them with what they decide.
 """
@@ -14,7 +16,7 @@ import asyncio
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tailrace.errors import ErrorCode
-from tailrace.kafka.topics import GROUP_METADATA_TOPIC
+from tailrace.kafka.topics import GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC
 from tailrace.log.producers.transactions import Marker, marker_batch
 from tailrace.net.address import Address
 from tailrace.net.client import Disconnected
@@ -24,6 +26,7 @@ from tailrace.records.batch import WritableBytes
 from tailrace.records.markers import ABORT, COMMIT
 from tailrace.wire.malformed import Malformed
 from tailrace.wire.messages import WriteTxnMarkersRequest, WriteTxnMarkersResponse
+from tailrace_broker.transactions.abort import check_abort, check_request
 from tailrace_broker.waiting.offset_wait import committed
 
 if TYPE_CHECKING:
@@ -67,6 +70,10 @@ class Sorted(NamedTuple):
 
 async def handle(request: WriteTxnMarkersRequest, context: Context, broker: Broker) -> WriteTxnMarkersResponse:
     """One row for each marker and partition."""
+    if context.connection.identity.is_service:
+        latest = _latest_epoch(broker)
+    else:
+        latest = await _check_abort(request, broker)
     found, results = Sorted({}, {}), []
     async for marker in in_pieces(request.markers):
         topics = []
@@ -74,13 +81,31 @@ async def handle(request: WriteTxnMarkersRequest, context: Context, broker: Brok
             rows = []
             async for index in in_pieces(asked.partition_indexes):
                 row = _Row(partition_index=index, error_code=0)
-                _sort(broker, asked.name, MarkerRow(marker, row), found)
+                if marker.coordinator_epoch > latest:
+                    row.error_code = int(ErrorCode.TRANSACTION_COORDINATOR_FENCED)
+                else:
+                    _sort(broker, asked.name, MarkerRow(marker, row), found)
                 rows.append(row)
             topics.append(_Topic(name=asked.name, partitions=rows))
         results.append(_Result(producer_id=marker.producer_id, topics=topics))
     forwarded = [_forward(broker, address, written) for address, written in found.elsewhere.items()]
     await asyncio.gather(_write(broker, found.here), *forwarded)
     return WriteTxnMarkersResponse(markers=results)
+
+
+async def _check_abort(request: WriteTxnMarkersRequest, broker: Broker) -> int:
+    """The coordinator epoch of what a client asks; a partition that is not led here is refused with the other rules."""
+    marker, topic, index = check_request(request)
+    partition, _ = broker.leading(topic.encode(), index, by_id=False)
+    if partition is not None:
+        await check_abort(partition, marker, broker.coordinators)
+    return int(marker.coordinator_epoch)
+
+
+def _latest_epoch(broker: Broker) -> int:
+    """The latest epoch that the controller gave a transaction coordinator, 0 before the first."""
+    shards = broker.image.shards.items()
+    return max((shard.shard_epoch for (topic, _), shard in shards if topic == TRANSACTION_STATE_TOPIC), default=0)
 
 
 def _sort(broker: Broker, topic: str, written: MarkerRow, found: Sorted) -> None:

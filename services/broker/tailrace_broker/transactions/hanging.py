@@ -7,33 +7,19 @@ answer, or a shard has no owner, nothing is known anew and what was found stays.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
-from typing import Any, Final, Protocol
+from collections.abc import Callable, Iterable
+from typing import Final
 
 from tailrace.clock import Clock
-from tailrace.net.address import Address
 from tailrace.net.client import Disconnected
 from tailrace.net.pieces import in_pieces
-from tailrace.wire import messages as m
 from tailrace.wire.malformed import Malformed
+from tailrace_broker.transactions.coordinated import AllCoordinators, coordinated
 from tailrace_broker.transactions.open_transactions import OpenTransaction, Place
 
 _LOOK_MS: Final = 60_000
 _MOST_LATE: Final = 1_000
-_OPEN: Final = frozenset({"Ongoing", "PrepareCommit", "PrepareAbort", "PrepareEpochFence"})
 _PARTITIONS_AT_ONCE: Final = 50
-
-
-class AllCoordinators(Protocol):
-    """The owners of the shards of `__transaction_state`. Raises Disconnected, TimeoutError or Malformed."""
-
-    def owners(self) -> Sequence[Address]:
-        """All of them; Disconnected where a shard has none."""
-        ...
-
-    async def forward(self, address: Address, message: m.ApiMessage) -> Any:
-        """One request to one of them."""
-        ...
 
 
 class HangingTransactions:
@@ -58,7 +44,8 @@ class HangingTransactions:
         """Takes up what hangs now."""
         late = (await self._late())[:_MOST_LATE]
         try:
-            known = await self._known(sorted({place.producer_id for place in late})) if late else set()
+            producer_ids = sorted({place.producer_id for place in late})
+            known = await coordinated(self._coordinators, producer_ids) if late else {}
         except (Disconnected, TimeoutError, Malformed):
             return
         self.found = frozenset(place for place in late if place not in known)
@@ -73,29 +60,3 @@ class HangingTransactions:
         async for rows in in_pieces(self._opened(), _PARTITIONS_AT_ONCE):
             found += [one.place for one in rows if one.is_late]
         return found
-
-    async def _known(self, producer_ids: list[int]) -> set[Place]:
-        """Where coordinators have transactions of these producers open."""
-        known = set()
-        for address in self._coordinators.owners():
-            listed = await self._ask(
-                address, m.ListTransactionsRequest(state_filters=[], producer_id_filters=producer_ids)
-            )
-            names = [one.transactional_id for one in listed.transaction_states if one.transaction_state in _OPEN]
-            if not names:
-                continue
-            described = await self._ask(address, m.DescribeTransactionsRequest(transactional_ids=names))
-            known |= {
-                Place(topic.topic, index, one.producer_id)
-                for one in described.transaction_states
-                if one.transaction_state in _OPEN
-                for topic in one.topics
-                for index in topic.partitions
-            }
-        return known
-
-    async def _ask(self, address: Address, message: m.ApiMessage) -> Any:
-        answer = await self._coordinators.forward(address, message)
-        if getattr(answer, "error_code", 0):
-            raise Disconnected(f"{address} does not know yet")
-        return answer

@@ -8,11 +8,13 @@ from typing import Any
 
 import pytest
 
+from support.broker import Running
 from support.stub_coordinator import data, marker, produce, with_coordinator, write_markers
 from tailrace.errors import ErrorCode
 from tailrace.log.producers.transactions import read_marker
 from tailrace.records.batch import read_header, split
 from tailrace.records.markers import ABORT, COMMIT
+from tailrace.wire.messages import WriteTxnMarkersRequest
 
 E = ErrorCode
 
@@ -121,12 +123,93 @@ async def test_markers_for_offsets_are_tried_again_while_their_owner_is_away(tmp
         assert codes == [{("__consumer_offsets", 0): E.NOT_LEADER_OR_FOLLOWER}]
 
 
-async def test_an_admin_ends_a_hanging_transaction(tmp_path: Path) -> None:
-    """kafka-transactions.sh abort: a marker with the producer's own epoch, from a client."""
+HIGHEST = 2**31 - 1  # of an epoch; the controller gave 5
+
+
+async def test_a_coordinator_epoch_that_the_controller_did_not_give_is_refused(tmp_path: Path) -> None:
     async with with_coordinator(tmp_path) as (broker, _):
         await produce(broker, data())
+        for epoch in (6, HIGHEST):
+            fenced = marker(coordinator_epoch=epoch)
+            assert await write_markers(broker, fenced) == [{("t", 0): E.TRANSACTION_COORDINATOR_FENCED}]
+        assert await write_markers(broker, marker(coordinator_epoch=5)) == [{("t", 0): 0}]
+        assert markers_of(broker) == [(7, 0, COMMIT, 5)]
+
+
+@pytest.mark.parametrize("state", ["", "Ongoing"])
+async def test_an_admin_ends_an_open_transaction(tmp_path: Path, state: str) -> None:
+    """kafka-transactions.sh abort: a marker with the producer's own epoch, from a client."""
+    async with with_coordinator(tmp_path) as (broker, stub):
+        await produce(broker, data())
+        if state:
+            stub.transactions[7] = (state, [("t", 0)])
         broker.service = broker.client
         reading = asyncio.create_task(broker.fetch(0, 0, isolation_level=1, max_wait_ms=60_000))
         assert await write_markers(broker, marker(commit=False), version=1) == [{("t", 0): 0}]
         row = await reading
         assert [(one.producer_id, one.first_offset) for one in row.aborted_transactions] == [(7, 0)]
+
+
+@pytest.mark.parametrize(
+    ("asked", "code"),
+    [
+        ([marker(coordinator_epoch=4)], E.CLUSTER_AUTHORIZATION_FAILED),
+        ([marker(commit=False, coordinator_epoch=HIGHEST)], E.TRANSACTION_COORDINATOR_FENCED),
+        ([marker(commit=False, coordinator_epoch=5)], E.TRANSACTION_COORDINATOR_FENCED),
+        ([marker(commit=False, coordinator_epoch=3)], E.TRANSACTION_COORDINATOR_FENCED),  # another has written since
+        ([marker(commit=False, coordinator_epoch=4, epoch=1)], E.INVALID_PRODUCER_EPOCH),
+        ([marker(8, commit=False, coordinator_epoch=4)], E.INVALID_TXN_STATE),  # none is open
+        ([marker(9, commit=False)], E.INVALID_TXN_STATE),
+        ([marker(commit=False, partitions=(0, 0))], E.INVALID_REQUEST),
+        ([marker(commit=False), marker(commit=False)], E.INVALID_REQUEST),
+        ([marker(commit=False, partitions=())], E.INVALID_REQUEST),
+    ],
+)
+async def test_a_client_ends_nothing_else(tmp_path: Path, asked: list[Any], code: E) -> None:
+    """An open transaction of producer 7, whose last one was ended by a coordinator of epoch 4."""
+    async with with_coordinator(tmp_path) as (broker, _):
+        await write_markers(broker, marker(coordinator_epoch=4), marker(8, coordinator_epoch=4))
+        await produce(broker, data())
+        commit, broker.service = broker.service, broker.client
+        refused = await write_markers(broker, *asked)
+        assert {one for row in refused for one in row.values()} <= {code}
+        assert len(markers_of(broker)) == 2
+        broker.service = commit
+        assert await write_markers(broker, marker(coordinator_epoch=5)) == [{("t", 0): 0}], "the owner commits"
+        assert (
+            broker.broker.led("t", 0).log.aborted_transactions(0, broker.broker.led("t", 0).log.read(0, 1 << 20)) == []
+        )
+
+
+@pytest.mark.parametrize("state", ["PrepareCommit", "PrepareAbort", "PrepareEpochFence"])
+async def test_a_client_does_not_end_what_its_coordinator_has_decided(tmp_path: Path, state: str) -> None:
+    async with with_coordinator(tmp_path) as (broker, stub):
+        await produce(broker, {0: data(), 1: data()})
+        broker.service = broker.client
+        stub.transactions[7] = (state, [("t", 0)])
+        assert await write_markers(broker, marker(commit=False)) == [{("t", 0): E.INVALID_TXN_STATE}]
+        elsewhere = marker(commit=False, partitions=(1,))  # it hangs there
+        assert await write_markers(broker, elsewhere) == [{("t", 1): 0}]
+        stub.whole = E.COORDINATOR_LOAD_IN_PROGRESS
+        assert await write_markers(broker, marker(commit=False)) == [{("t", 0): E.COORDINATOR_NOT_AVAILABLE}]
+        assert markers_of(broker) == []
+
+
+async def test_a_transaction_that_ends_while_its_coordinator_is_asked_is_not_aborted(tmp_path: Path) -> None:
+    async with with_coordinator(tmp_path) as (broker, stub):
+        await produce(broker, data())
+        service, broker.service = broker.service, broker.client
+
+        async def committed_and_begun_anew() -> None:
+            stub.on_listed = lambda: None
+            request = WriteTxnMarkersRequest(markers=[marker(coordinator_epoch=0)])
+            await service.ask(request, timeout_ms=20_000, version=2)
+            assert (await produce(other, data(sequence=1))).error_code == 0
+
+        stub.on_listed = committed_and_begun_anew
+        other = Running(broker.broker, broker.follower, broker.address, broker.replicas)
+        try:
+            assert await write_markers(broker, marker(commit=False)) == [{("t", 0): E.INVALID_TXN_STATE}]
+        finally:
+            await other.client.close()
+        assert markers_of(broker) == [(7, 0, COMMIT, 0)]
