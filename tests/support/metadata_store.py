@@ -12,6 +12,7 @@ from typing import Any
 from tailrace.clock import ManualClock
 from tailrace_controller.election.lease import NOBODY, Candidate, Lease
 from tailrace_controller.metadata_log.stored import (
+    ContentRefused,
     Deposed,
     OutcomeUnknown,
     ReplayPosition,
@@ -42,6 +43,7 @@ class MemoryServer:
 
 class MemoryStore:
     """One controller's store on a server; fail_next is raised by the next append, before or after it was written.
+    A record with the bytes cannot_hold is refused.
 
     taken hears of a lease that was taken here before its taker does, as a quick standby may.
     """
@@ -50,6 +52,7 @@ class MemoryStore:
         self.server = server
         self.clock = clock
         self.fail_next: Exception | None = None
+        self.cannot_hold = b""
         self.taken: Callable[[Lease], None] = lambda lease: None
         self.written_all_the_same = False
 
@@ -108,6 +111,8 @@ class MemoryStore:
 
     def append(self, epoch: int, records: Sequence[StoredRecord], changes: Any) -> float:
         list(changes)
+        if self.cannot_hold and any(self.cannot_hold in record.record for record in records):
+            raise ContentRefused("no such text")
         failure, self.fail_next = self.fail_next, None
         if failure is None or self.written_all_the_same:
             self._hold(epoch)

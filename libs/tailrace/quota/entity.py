@@ -22,6 +22,7 @@ Account = QuotaEntity  # one without defaults
 NAME_CHARS_MAX = 255
 """Of a name without a quota of its own: a client may send ids of 32 KB, and thousands of accounts are kept and sent."""
 _KEPT_CHARS = 200
+DEFAULT = "<default>"  # as Kafka's tools write it
 _V4_BYTES, _BYTE_MAX, _DIGITS = 4, 255, 10
 
 
@@ -120,13 +121,24 @@ def at_broker(account: Account, broker_id: int | None) -> Account:
 def _short(account: Account, entity: QuotaEntity) -> Account:
     """The account without long names, but for those that the entity names: their beginning and a hash of the whole."""
     return tuple(
-        (kind, name if name is None or len(name) <= NAME_CHARS_MAX or (kind, name) in entity else _short_name(name))
+        (kind, name if name is None or len(name) <= NAME_CHARS_MAX or (kind, name) in entity else short_name(name))
         for kind, name in account
     )
 
 
-def _short_name(name: str) -> str:
+def short_name(name: str) -> str:
+    """The beginning of a long name and a hash of the whole."""
     return f"{name[:_KEPT_CHARS]}…{sha256(name.encode(errors='surrogatepass')).hexdigest()[:32]}"
+
+
+def text_of(entity: QuotaEntity) -> str:
+    """An entity or account in one line, as in the SQL views: no two have the same."""
+    return ", ".join(f"{kind}={DEFAULT if name is None else _escaped(name)}" for kind, name in entity)
+
+
+def _escaped(name: str) -> str:
+    text = name.replace("\\", r"\\").replace("\0", r"\0").replace(", ", r"\, ")
+    return f"\\{text}" if text == DEFAULT else text
 
 
 def _entities(account: Account) -> Iterator[QuotaEntity]:

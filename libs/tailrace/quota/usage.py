@@ -96,8 +96,3 @@ class Usage:
             throttled = counts.throttled_until_ms > now_ms
             rows.append(Used(account, kind, limit / unit, rate, total, counts.throttle_time_ms, throttled))
         return sorted(rows, key=lambda used: (-used.share, used.account, used.kind))
-
-
-def text_of(account: Account) -> str:
-    """As the view `quotas` names entities."""
-    return ", ".join(f"{kind}={'<default>' if name is None else name}" for kind, name in account)

@@ -39,6 +39,7 @@ from tailrace_controller.metadata_log import bootstrap, projection
 from tailrace_controller.metadata_log.database import Database
 from tailrace_controller.metadata_log.log import MetadataLog
 from tailrace_controller.metadata_log.stored import (
+    ContentRefused,
     Deposed,
     OutcomeUnknown,
     ReplayPosition,
@@ -465,11 +466,27 @@ class Controller:
         """Appends until there is doubt: raises Deposed or OutcomeUnknown."""
         while True:
             group = await self.deferred.next_group()
-            timestamp_ms = self.clock.wall_ms()
-            work = partial(self._write, group=group, timestamp_ms=timestamp_ms)
-            batches, asked_ms = await self._database.run(work, self._candidacy.append_timeout_ms)
-            self._confirmed(asked_ms)
-            self._publish(group[-1].after, batches)
+            try:
+                await self._append_group(group)
+            except ContentRefused:  # nothing of the group was written: which of its decisions it is shows alone
+                await self._append_each(group)
+
+    async def _append_group(self, group: list[Decided[Any]]) -> None:
+        work = partial(self._write, group=group, timestamp_ms=self.clock.wall_ms())
+        batches, asked_ms = await self._database.run(work, self._candidacy.append_timeout_ms)
+        self._confirmed(asked_ms)
+        self._publish(group[-1].after, batches)
+
+    async def _append_each(self, group: list[Decided[Any]]) -> None:
+        """One transaction for each decision, up to one that cannot be stored: it is as if it had not been taken."""
+        for made in group:
+            try:
+                await self._append_group([made])
+            except ContentRefused as refused:
+                self.log.error("the metadata database cannot hold a decision", why=str(refused))
+                self.image = made.before  # and without those that were taken on top of it
+                self.deferred.refuse(made.after.offset, f"the metadata database cannot hold this: {refused}")
+                return
 
     def _write(
         self, opened: "Store", group: list[Decided[Any]], timestamp_ms: int
@@ -546,5 +563,5 @@ class Controller:
                 lambda opened: opened.report(self.epoch, coordinator_id, part),
                 self._candidacy.append_timeout_ms,
             )
-        except (Deposed, OutcomeUnknown) as failure:
+        except (ContentRefused, Deposed, OutcomeUnknown) as failure:
             self.log.warning("a report for the views was not stored", kind=part.kind, error=str(failure))

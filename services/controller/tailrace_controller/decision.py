@@ -11,7 +11,7 @@ from tailrace.metadata.replay import replay_in_pieces
 from tailrace.net.metadata.batches import MetadataBatch, encode_batch
 from tailrace.steps import Steps
 from tailrace_controller.controller_result import ControllerResult, Decision
-from tailrace_controller.decide import resources
+from tailrace_controller.decide import record_text, resources
 from tailrace_controller.election_counts import ElectionCounts, counted
 from tailrace_controller.metadata_log.stored import StoredRecord
 
@@ -35,6 +35,7 @@ def decided(decide: Decision[R], image: MetadataImage, epoch: int) -> Steps[Deci
     found = decide(image)
     effects = found if isinstance(found, ControllerResult) else (yield from found)
     records = effects.records
+    record_text.check(records)
     after = image
     if records:
         after = yield from replay_in_pieces(image, records, image.offset + len(records), epoch)

@@ -51,6 +51,16 @@ class DeferredQueue:
             if not future.done():
                 future.set_result(None)
 
+    def refuse(self, offset: int, why: str) -> None:
+        """The decision that ends at this offset is not written: INVALID_REQUEST for its sender, the first that waits.
+
+        Those that were taken after it saw it: NOT_CONTROLLER, so that they come again.
+        """
+        sender = next((future for end, future in self._replies if end == offset and not future.done()), None)
+        if sender is not None:
+            sender.set_exception(ApiError(ErrorCode.INVALID_REQUEST, why))
+        self.drop("a decision before this one could not be stored")
+
     def drop(self, why: str) -> None:
         """Nobody knows what becomes of any of it: NOT_CONTROLLER for all that wait."""
         self._decisions.clear()

@@ -22,7 +22,8 @@ from tailrace.net.members.registration import ServiceRegistration
 from tailrace.net.members.reports import Reports, Source
 from tailrace.net.metadata.follower import MetadataFollower, open_metadata_follower
 from tailrace.net.server import Server, serve
-from tailrace.quota.usage import Used, text_of
+from tailrace.quota.entity import text_of
+from tailrace.quota.usage import Used
 from tailrace.runtime.role import Environment, Role
 from tailrace.wire.apis import INTERNAL_APIS
 from tailrace_quota.handlers import HANDLERS

@@ -130,6 +130,25 @@ async def test_an_unknown_outcome_answers_nobody_and_reloads_what_the_log_says(w
         assert await controller.run(reading) == ("1" if written else None)
 
 
+async def test_what_the_database_cannot_hold_is_refused_to_its_sender_alone() -> None:
+    async with running() as (controller, database):
+        database.store.cannot_hold = b"no"
+        database.open.clear()
+        asking = [asyncio.create_task(controller.run(setting(value))) for value in ("1", "no", "3")]
+        await turns()
+        reader = asyncio.create_task(controller.run(reading))
+        await turns()
+        database.open.set()
+        found = await asyncio.gather(*asking, reader, return_exceptions=True)
+        assert found[0] == "set 1"
+        codes = [one.code for one in found[1:] if isinstance(one, ApiError)]
+        assert codes == [ErrorCode.INVALID_REQUEST, ErrorCode.NOT_CONTROLLER, ErrorCode.NOT_CONTROLLER]
+        assert (controller.active, controller.epoch, controller.resignations) == (True, 1, 0)
+        assert controller.image is controller.committed
+        assert await controller.run(setting("4")) == "set 4"
+        assert [record.offset for record in database.store.records] == list(range(FIRST + 2))
+
+
 async def test_a_restarted_controller_has_the_image_of_its_predecessor_and_a_higher_epoch() -> None:
     async with running() as (first, database):
         await first.run(setting("1"))

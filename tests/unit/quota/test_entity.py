@@ -2,7 +2,7 @@
 
 import pytest
 
-from tailrace.quota.entity import CLIENT_ID, NAME_CHARS_MAX, USER, ClientQuotas, QuotaEntity, QuotaKind
+from tailrace.quota.entity import CLIENT_ID, NAME_CHARS_MAX, USER, ClientQuotas, QuotaEntity, QuotaKind, text_of
 
 LONG = "x" * 32_000
 RATE = {"producer_byte_rate": 7.0}
@@ -45,3 +45,18 @@ def test_a_long_name_with_a_quota_of_its_own_is_kept() -> None:
 def test_a_name_of_usual_length_is_its_account() -> None:
     name = "n" * NAME_CHARS_MAX
     assert ClientQuotas({((CLIENT_ID, None),): RATE}).of_client("", name, KIND) == (((CLIENT_ID, name),), 7.0)
+
+
+@pytest.mark.parametrize(
+    ("entity", "text"),
+    [
+        ((("client-id", "app"), ("user", None)), "client-id=app, user=<default>"),
+        ((("client-id", "<default>"),), r"client-id=\<default>"),
+        ((("client-id", r"\<default>"),), r"client-id=\\<default>"),
+        ((("client-id", "a, user=b"),), r"client-id=a\, user=b"),
+        ((("user", "CN=a,O=b"),), "user=CN=a,O=b"),
+        ((("client-id", "a\0b"),), r"client-id=a\0b"),
+    ],
+)
+def test_no_two_entities_have_the_same_text(entity: QuotaEntity, text: str) -> None:
+    assert text_of(entity) == text

@@ -6,7 +6,7 @@ from tailrace.quota.entity import Account, ClientQuotas, QuotaKind
 from tailrace.quota.leased import LeasedQuota
 from tailrace.quota.leased_bucket import Terms
 from tailrace.quota.leases import Demand
-from tailrace.quota.usage import Usage, text_of
+from tailrace.quota.usage import Usage
 
 APP: Account = (("client-id", "app"),)
 OTHER: Account = (("client-id", "other"),)
@@ -94,7 +94,3 @@ def test_a_bucket_reports_the_throttles_that_it_gave_once() -> None:
     assert again.throttle_time_ms == 1500
     (after,) = leased.demands(450)
     assert after.throttle_time_ms == 0
-
-
-def test_entities_are_told_as_the_view_of_quotas_has_them() -> None:
-    assert text_of((("client-id", "app"), ("user", None))) == "client-id=app, user=<default>"

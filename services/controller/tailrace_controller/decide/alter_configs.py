@@ -24,7 +24,7 @@ from tailrace.wire.messages import (
     IncrementalAlterConfigsResponse,
 )
 from tailrace_controller.controller_result import ControllerResult, check_size
-from tailrace_controller.decide import elections, resources, topic_rules
+from tailrace_controller.decide import elections, record_text, resources, topic_rules
 
 _SCOPES = {
     ConfigResource.TOPIC: ConfigScope.TOPIC,
@@ -83,7 +83,10 @@ def _each(
             current = image.config(kind, name)
             after = changed(current, resource)
             validate(kind, name, current, after, cluster)
-            records += _difference(kind, name, current, after)
+            difference = _difference(kind, name, current, after)
+            is_broker = kind == ConfigResource.BROKER
+            record_text.check(difference, ErrorCode.INVALID_REQUEST if is_broker else ErrorCode.INVALID_CONFIG)
+            records += difference
         except ApiError as refused:
             code, message = refused.code, refused.message
         check_size(records)

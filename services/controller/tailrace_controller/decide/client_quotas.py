@@ -15,6 +15,7 @@ from tailrace.wire.messages import (
     DescribeClientQuotasResponse,
 )
 from tailrace_controller.controller_result import ControllerResult, check_size
+from tailrace_controller.decide import record_text
 
 KAFKA_ENTITY_TYPES = frozenset({USER, CLIENT_ID, IP})
 IP_KEYS = frozenset({"connection_creation_rate"})  # KIP-612
@@ -70,6 +71,7 @@ def _alter_one(image: MetadataImage, entry: Any) -> list[ClientQuotaRecord]:
         _check_value(op.key, op.value)
         if present.get(op.key) != op.value:
             records.append(ClientQuotaRecord(entity, op.key, op.value))
+    record_text.check(records)
     return records
 
 

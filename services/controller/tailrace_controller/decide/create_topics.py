@@ -18,7 +18,7 @@ from tailrace.net.spread import counted
 from tailrace.quota.mutations import UNLIMITED, MutationQuota
 from tailrace.wire.messages import CreateTopicsRequest, CreateTopicsResponse
 from tailrace_controller.controller_result import MAX_RECORDS, ControllerResult, check_size
-from tailrace_controller.decide import internal_topics, placement, resources, shards
+from tailrace_controller.decide import internal_topics, placement, record_text, resources, shards
 from tailrace_controller.decide.placement import Placed
 
 NOT_GIVEN = -1
@@ -113,10 +113,12 @@ class _Creation:
         else:
             partitions = _automatic(image, count, replication_factor, config, self._load)
         validate(overrides, config)
+        configs = [ConfigRecord(ConfigResource.TOPIC, topic.name, key, value) for key, value in overrides.items()]
+        record_text.check(configs, ErrorCode.INVALID_CONFIG)
         if not self._quota.take(len(partitions)):
             raise ApiError(ErrorCode.THROTTLING_QUOTA_EXCEEDED)
         topic_id = self._new_topic_id()
-        self._record(topic.name, topic_id, partitions, overrides)
+        self._record(topic.name, topic_id, partitions, configs)
         return _Result(
             name=topic.name,
             topic_id=topic_id,
@@ -127,7 +129,7 @@ class _Creation:
             configs=self._describe(overrides),
         )
 
-    def _record(self, name: str, topic_id: UUID, partitions: list[Placed], overrides: dict[str, str]) -> None:
+    def _record(self, name: str, topic_id: UUID, partitions: list[Placed], configs: list[ConfigRecord]) -> None:
         self._load.add(name, partitions)
         if names.can_collide(name):
             self._colliding.setdefault(names.in_metrics(name), name)
@@ -136,7 +138,7 @@ class _Creation:
             PartitionRecord(index, topic_id, replicas, isr, leader=isr[0], directories=of_new(self._image, replicas))
             for index, (replicas, isr) in enumerate(partitions)
         )
-        self.records += (ConfigRecord(ConfigResource.TOPIC, name, key, value) for key, value in overrides.items())
+        self.records += configs
 
     def _check_name(self, name: str) -> None:
         if name == names.CLUSTER_METADATA:

@@ -1,11 +1,14 @@
 """Reports of coordinators (groups, transactions) and quota services (the use of quotas), as rows for the SQL views.
 
-What does not look right is left out, not refused.
+What does not look right is left out, not refused. Text that PostgreSQL cannot hold is replaced.
 """
 
 import json
 from typing import Any
 
+from tailrace.quota.entity import short_name
+
+MAX_KEY_BYTES = 2_200  # with a topic beside it; an index of PostgreSQL holds 2,704
 GROUPS, GROUP_OFFSETS, TRANSACTIONS, QUOTA_USAGE = "groups", "group_offsets", "transactions", "quota_usage"
 
 
@@ -28,9 +31,9 @@ def parse(kind: str, payload: bytes, now_ms: int) -> list[dict[str, Any]]:
 
 def _group(row: dict[str, Any], now_ms: int) -> dict[str, Any]:
     return {
-        "group_id": str(row["group_id"]),
-        "state": str(row["state"]),
-        "type": str(row.get("type", "classic")),
+        "group_id": _key(row["group_id"]),
+        "state": _text(row["state"]),
+        "type": _text(row.get("type", "classic")),
         "members": int(row.get("members", 0)),
         "reported_ms": now_ms,
     }
@@ -39,12 +42,12 @@ def _group(row: dict[str, Any], now_ms: int) -> dict[str, Any]:
 def _offset(row: dict[str, Any], now_ms: int) -> dict[str, Any]:
     end = row.get("log_end_offset")
     return {
-        "group_id": str(row["group_id"]),
-        "topic": str(row["topic"]),
+        "group_id": _key(row["group_id"]),
+        "topic": _text(row["topic"]),
         "partition_id": int(row["partition"]),
         "committed_offset": int(row["committed_offset"]),
         "log_end_offset": None if end is None else int(end),
-        "metadata": str(row.get("metadata") or ""),
+        "metadata": _text(row.get("metadata") or ""),
         "reported_ms": now_ms,
     }
 
@@ -52,8 +55,8 @@ def _offset(row: dict[str, Any], now_ms: int) -> dict[str, Any]:
 def _transaction(row: dict[str, Any], now_ms: int) -> dict[str, Any]:
     start_ms = int(row["start_ms"])
     return {
-        "transactional_id": str(row["transactional_id"]),
-        "state": str(row["state"]),
+        "transactional_id": _key(row["transactional_id"]),
+        "state": _text(row["state"]),
         "producer_id": int(row["producer_id"]),
         "producer_epoch": int(row["producer_epoch"]),
         "timeout_ms": int(row["timeout_ms"]),
@@ -65,14 +68,25 @@ def _transaction(row: dict[str, Any], now_ms: int) -> dict[str, Any]:
 
 def _quota_usage(row: dict[str, Any], now_ms: int) -> dict[str, Any]:
     return {
-        "entity": str(row["entity"]),
-        "name": str(row["name"]),
+        "entity": _key(row["entity"]),
+        "name": _text(row["name"]),
         "value": float(row["value"]),
         "usage": float(row["usage"]),
         "throttle_time_ms": int(row["throttle_time_ms"]),
         "throttled": bool(row["throttled"]),
         "reported_ms": now_ms,
     }
+
+
+def _text(text: Any) -> str:
+    """Without NUL, which PostgreSQL does not take, and without surrogates, which are no UTF-8."""
+    return str(text).replace("\0", "\\0").encode(errors="backslashreplace").decode()
+
+
+def _key(text: Any) -> str:
+    """A name that may be one of two in the key of a row: a long one is its beginning and a hash."""
+    whole = _text(text)
+    return whole if len(whole.encode()) <= MAX_KEY_BYTES else short_name(whole)
 
 
 _RENDER = {GROUPS: _group, GROUP_OFFSETS: _offset, TRANSACTIONS: _transaction, QUOTA_USAGE: _quota_usage}

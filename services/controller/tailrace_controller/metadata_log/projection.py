@@ -33,6 +33,7 @@ from tailrace.metadata.records import (
 )
 from tailrace.metadata.replay import quota_key
 from tailrace.net.address import Address
+from tailrace.quota.entity import text_of
 from tailrace_controller.decide import topic_rules
 
 
@@ -193,8 +194,9 @@ def _config(key: tuple[int, str, str], _before: MetadataImage, after: MetadataIm
 def _quota(key: tuple[QuotaKey, str], _before: MetadataImage, after: MetadataImage) -> Iterator[RowsChange]:
     entity, name = key
     value = after.quotas.get(entity, {}).get(name)
-    text = ", ".join(f"{kind}={'<default>' if who is None else who}" for kind, who in entity)
-    yield RowsChange("quota_rows", {"entity": text, "name": name}, None if value is None else {"value": value})
+    yield RowsChange(
+        "quota_rows", {"entity": text_of(entity), "name": name}, None if value is None else {"value": value}
+    )
 
 
 def _endpoints(endpoints: Iterable[Endpoint]) -> str:

@@ -14,6 +14,10 @@ class Deposed(Exception):
     """The lease row carries another epoch: somebody else is the controller now."""
 
 
+class ContentRefused(Exception):
+    """The database cannot hold what was to be written; nothing of it was written."""
+
+
 class OutcomeUnknown(Exception):
     """The append may or may not be in the log; only a reload can tell."""
 

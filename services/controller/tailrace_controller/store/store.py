@@ -1,8 +1,9 @@
 """The metadata log in SQL. One thread uses it; the controller epoch in the lease row is its fence.
 
 An append changes the lease row under its lock, checks the epoch there and takes its offset from it, so a deposed
-controller's write fails in the database. Whatever goes wrong at COMMIT leaves the outcome unknown: the caller resigns
-and reloads. Every question about the lease goes out and comes back as one statement.
+controller's write fails in the database. A value that the database cannot hold fails alone (ContentRefused). Whatever
+else goes wrong leaves the outcome unknown: the caller resigns and reloads. Every question about the lease goes out and
+comes back as one statement.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -11,10 +12,11 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as sa
-from sqlalchemy.exc import DBAPIError
+from sqlalchemy.exc import DataError, DBAPIError
 
 from tailrace_controller.election.lease import NOBODY, Candidate, Lease
 from tailrace_controller.metadata_log.stored import (
+    ContentRefused,
     Deposed,
     OutcomeUnknown,
     ReplayPosition,
@@ -66,6 +68,7 @@ _LEASE_COLUMNS = [LEASE.c[name] for name in Lease.__dataclass_fields__]
 _RECORD_NAMES = tuple(StoredRecord.__dataclass_fields__)
 _RECORD_COLUMNS = [RECORDS.c[name] for name in _RECORD_NAMES]
 _row = attrgetter(*_RECORD_NAMES)
+_CONTENT_CLASSES = {"22", "54"}  # of SQLSTATE: data exception, program limit exceeded
 
 
 class Store:
@@ -387,6 +390,8 @@ class Store:
             yield connection
         except BaseException as failure:
             self._abandon()
+            if _is_of_content(failure):
+                raise ContentRefused(_why(failure)) from failure
             if isinstance(failure, DBAPIError):
                 raise OutcomeUnknown(_why(failure)) from failure
             raise
@@ -422,5 +427,13 @@ class Store:
         self._engine.disconnected()
 
 
-def _why(failure: DBAPIError) -> str:
-    return str(failure.orig).strip().partition("\n")[0]
+def _is_of_content(failure: BaseException) -> bool:
+    """Whether the same statement would fail again: a value that the database, or its driver, cannot hold."""
+    if not isinstance(failure, DBAPIError):
+        return isinstance(failure, UnicodeError | OverflowError)
+    state = getattr(failure.orig, "sqlstate", None) or ""
+    return isinstance(failure, DataError) or state[:2] in _CONTENT_CLASSES
+
+
+def _why(failure: BaseException) -> str:
+    return str(getattr(failure, "orig", failure)).strip().partition("\n")[0]

@@ -8,7 +8,7 @@ from support.metadata import after
 from tailrace.config import Config
 from tailrace.kafka.resources import ConfigResource
 from tailrace.metadata.image import MetadataImage
-from tailrace.metadata.records import ConfigRecord
+from tailrace.metadata.records import ClientQuotaRecord, ConfigRecord, QuotaEntity
 from tailrace_controller.metadata_log import projection
 
 CONFIG = Config.load("controller")
@@ -26,3 +26,10 @@ def test_a_secret_has_a_row_without_its_value(name: str, value: str, shown: str 
     records = [ConfigRecord(ConfigResource.BROKER, "0", name, value)]
     (change,) = projection.changes(records, MetadataImage(), after(MetadataImage(), *records), CONFIG)
     assert change.row == {"value": shown}
+
+
+def test_a_client_id_that_is_spelled_as_the_default_has_a_row_of_its_own() -> None:
+    names = (None, "<default>")
+    records = [ClientQuotaRecord((QuotaEntity("client-id", name),), "producer_byte_rate", 1.0) for name in names]
+    found = [*projection.changes(records, MetadataImage(), after(MetadataImage(), *records), CONFIG)]
+    assert [change.key["entity"] for change in found] == ["client-id=<default>", r"client-id=\<default>"]
