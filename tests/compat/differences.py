@@ -256,10 +256,10 @@ DIFFERENCES = (
         "no answer grows with what is said again",
     ),
     Difference(
-        "a request (other than Produce and Fetch) with more than 500,000 rows in all its lists",
+        "a request with more than 10,000 rows in one of its lists (20,000 of some APIs, see [limits](limits.md))",
         "answered",
-        "the connection is closed",
-        "a request takes memory in proportion to its rows",
+        "INVALID_REQUEST; the connection is closed for Produce, for Fetch and above 20,000",
+        "no request keeps the others waiting",
     ),
     Difference(
         "DescribeGroups, OffsetFetch or DescribeConfigs of so much that the answer would have more than 64 MiB",

@@ -93,7 +93,7 @@ def _ask(cluster: Cluster, asked: abuse.Body) -> int:
 
 def _waiting_fetch(scale: float) -> abuse.Body:
     """One that waits for more than there is, while the probes append."""
-    rows_ = repeated(abuse.fetched(0), int(90_000 * scale))
+    rows_ = repeated(abuse.fetched(0), int(10_000 * scale))
     return abuse.fetch(rows([text("probed") + rows_]), max_wait_ms=3_000, min_bytes=1 << 30)
 
 
@@ -197,11 +197,11 @@ _DELETED, _EPOCH, _ENDS = struct.pack(">iq", 0, 0), struct.pack(">iii", 0, -1, 0
 NULLS = Attack("4 OffsetCommit: 5,000 offsets with 4,096 NULs", _commits_of_nulls, _one_by_one)
 ATTACKS = (
     Attack(
-        "1 Metadata: a wide topic, 40,000 times", _rows(lambda n: abuse.metadata(repeated(text(WIDE), n)), 40_000), _ask
+        "1 Metadata: a wide topic, 20,000 times", _rows(lambda n: abuse.metadata(repeated(text(WIDE), n)), 20_000), _ask
     ),
     Attack(
-        "1 Metadata: __consumer_offsets, 400,000 times",
-        _rows(lambda n: abuse.metadata(repeated(text("__consumer_offsets"), n)), 400_000),
+        "1 Metadata: __consumer_offsets, 20,000 times",
+        _rows(lambda n: abuse.metadata(repeated(text("__consumer_offsets"), n)), 20_000),
         _ask,
     ),
     Attack(
@@ -210,91 +210,91 @@ ATTACKS = (
         _ask,
     ),
     Attack(
-        "1 DescribeGroups: 500,000 empty ids",
-        _rows(lambda n: abuse.describe_groups(repeated(text(""), n)), 500_000),
+        "1 DescribeGroups: 10,000 empty ids",
+        _rows(lambda n: abuse.describe_groups(repeated(text(""), n)), 10_000),
         _ask,
     ),
     Attack(
-        "1 DescribeGroups: 400,000 ids of nobody",
-        _rows(lambda n: abuse.describe_groups(rows(map(text, _names("g", n)))), 400_000),
+        "1 DescribeGroups: 10,000 ids of nobody",
+        _rows(lambda n: abuse.describe_groups(rows(map(text, _names("g", n)))), 10_000),
         _ask,
         answer_mb=16,
     ),
     Attack(
-        "1 OffsetFetch: a partition, 400,000 times",
-        _rows(lambda n: abuse.offset_fetch(GROUP, rows([text(WIDE) + repeated(bytes(4), n)])), 400_000),
+        "1 OffsetFetch: a partition, 20,000 times",
+        _rows(lambda n: abuse.offset_fetch(GROUP, rows([text(WIDE) + repeated(bytes(4), n)])), 20_000),
         _ask,
     ),
     Attack(
-        "1 DescribeConfigs: a topic, 100,000 times",
-        _rows(lambda n: abuse.describe_configs(repeated(b"\2" + text(WIDE) + b"\xff" * 4, n)), 100_000),
+        "1 DescribeConfigs: a topic, 20,000 times",
+        _rows(lambda n: abuse.describe_configs(repeated(b"\2" + text(WIDE) + b"\xff" * 4, n)), 20_000),
         _ask,
     ),
     Attack(
-        "1 ListConfigResources: topics, 400,000 times",
-        _rows(lambda n: abuse.list_config_resources(b"\2" * n), 400_000),
+        "1 ListConfigResources: topics, 10,000 times",
+        _rows(lambda n: abuse.list_config_resources(b"\2" * n), 10_000),
         _ask,
     ),
     Attack(
-        "1 ListOffsets: a topic, 100,000 times",
-        _rows(lambda n: abuse.list_offsets(repeated(text(WIDE) + rows([_ENDS]), n)), 100_000),
+        "1 ListOffsets: a topic, 20,000 times",
+        _rows(lambda n: abuse.list_offsets(repeated(text(WIDE) + rows([_ENDS]), n)), 20_000),
         _ask,
     ),
     Attack(
-        "1 DeleteRecords: a topic, 100,000 times",
-        _rows(lambda n: abuse.delete_records(repeated(text(WIDE) + rows([_DELETED]), n)), 100_000),
+        "1 DeleteRecords: a topic, 10,000 times",
+        _rows(lambda n: abuse.delete_records(repeated(text(WIDE) + rows([_DELETED]), n)), 10_000),
         _ask,
     ),
     Attack(
-        "2 DeleteRecords: 100,000 topics",
-        _rows(lambda n: abuse.delete_records(_one_row_each(_DELETED, n)), 100_000),
+        "2 DeleteRecords: 10,000 topics",
+        _rows(lambda n: abuse.delete_records(_one_row_each(_DELETED, n)), 10_000),
         _ask,
         answer_mb=8,
     ),
     Attack(
-        "2 OffsetForLeaderEpoch: 100,000 topics",
-        _rows(lambda n: abuse.offset_for_leader_epoch(_one_row_each(_EPOCH, n)), 100_000),
+        "2 OffsetForLeaderEpoch: 10,000 topics",
+        _rows(lambda n: abuse.offset_for_leader_epoch(_one_row_each(_EPOCH, n)), 10_000),
         _ask,
         answer_mb=8,
     ),
-    Attack("2 Fetch: five that wait, a partition 90,000 times", _waiting_fetch, _five_times),
+    Attack("2 Fetch: five that wait, a partition 10,000 times", _waiting_fetch, _five_times),
     Attack(
         "2 Fetch: 5,000 partitions that nobody opened yet",
         _rows(lambda n: abuse.fetch(rows([text(COLD) + rows(map(abuse.fetched, range(n)))])), PARTITIONS),
         _ask,
     ),
     Attack(
-        "2 OffsetCommit: 100,000 rows",
-        _rows(lambda n: abuse.offset_commit(GROUP, WIDE, range(n)), 100_000),
+        "2 OffsetCommit: 20,000 rows",
+        _rows(lambda n: abuse.offset_commit(GROUP, WIDE, range(n)), 20_000),
         _ask,
         answer_mb=2,
     ),
     Attack(
-        "2 OffsetFetch: 400,000 partitions",
-        _rows(lambda n: abuse.offset_fetch(GROUP, rows([text(WIDE) + _numbers(n)])), 400_000),
+        "2 OffsetFetch: 20,000 partitions",
+        _rows(lambda n: abuse.offset_fetch(GROUP, rows([text(WIDE) + _numbers(n)])), 20_000),
         _ask,
         answer_mb=16,
     ),
     Attack(
-        "2 LeaveGroup: 100,000 rows",
-        _rows(lambda n: abuse.leave_group(LARGE, _names("m", n)), 100_000),
+        "2 LeaveGroup: 10,000 rows",
+        _rows(lambda n: abuse.leave_group(LARGE, _names("m", n)), 10_000),
         _ask,
         answer_mb=4,
     ),
     Attack(
-        "2 SyncGroup: 100,000 rows",
-        _rows(lambda n: abuse.sync_group(LARGE, "nobody", ((name, b"") for name in _names("m", n))), 100_000),
+        "2 SyncGroup: 10,000 rows",
+        _rows(lambda n: abuse.sync_group(LARGE, "nobody", ((name, b"") for name in _names("m", n))), 10_000),
         _ask,
     ),
     Attack(
-        "2 CreateTopics: 100,000, to be validated",
-        _rows(lambda n: abuse.create_topics(_names("t", n), validate_only=True), 100_000),
+        "2 CreateTopics: 10,000, to be validated",
+        _rows(lambda n: abuse.create_topics(_names("t", n), validate_only=True), 10_000),
         _ask,
         answer_mb=16,
     ),
     Attack(
-        "2 AlterClientQuotas: 100,000, to be validated",
-        _rows(lambda n: abuse.alter_client_quotas(_names("c", n)), 100_000),
+        "2 AlterClientQuotas: 10,000, to be validated",
+        _rows(lambda n: abuse.alter_client_quotas(_names("c", n)), 10_000),
         _ask,
         answer_mb=8,
     ),

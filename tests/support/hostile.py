@@ -63,7 +63,7 @@ class Hostile:
         api = APIS[chance.choice(self._apis)]
         version = chance.randint(api.min_version, api.max_version)
         lists = _lists(struct_of(api.request), version)
-        most_rows = chance.choice((1, 10, 1_000, 20_000, 100_000, 499_000))
+        most_rows = chance.choice((1, 10, 1_000, 10_000, 20_000, 100_000))
         plan = _Plan(
             long_list=chance.choice(lists) if lists else "",
             most_rows=most_rows,

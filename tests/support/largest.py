@@ -1,12 +1,12 @@
-"""The largest requests of every API that clients may use, made from the api table and the schemas.
+"""The largest requests of every API that clients may use, made from the api table, the schemas and the ceilings.
 
-Of each list outside of all others one request has very many rows in it; another one has one row, and very many in the
-lists inside. All names differ, since repeats are answered once (wire/repeats.py).
+One for each list of each API: it has as many rows as its ceiling allows, in one row of each list around it, with one
+row in each list inside. All names differ, since repeats are answered once (wire/repeats.py).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 from uuid import UUID
@@ -14,12 +14,9 @@ from uuid import UUID
 from tailrace.wire import codec
 from tailrace.wire.apis import APIS, Api, ApiKey
 from tailrace.wire.library import struct_of
-from tailrace.wire.strict import MOST_REQUEST_ROWS, MOST_ROWS
+from tailrace.wire.limits import Ceiling, ceiling
 
-MOST_BYTES: Final = 15_000_000  # what the gateway collects is 16 MiB at most
 _VALUES: Final = {"validate_only": True, "timeout_ms": 1_000, "acks": -1, "max_bytes": 1_000_000, "replica_id": -1}
-_OTHERS: Final = 10  # rows of the request's other lists: a row too many and the request is refused
-_OWN_LIMIT: Final = frozenset({ApiKey.PRODUCE, ApiKey.FETCH})
 # A member would be waited for, and a broker forgotten.
 _LEFT_OUT: Final = frozenset({ApiKey.JOIN_GROUP, ApiKey.UNREGISTER_BROKER})
 
@@ -36,78 +33,63 @@ class Largest:
     def name(self) -> str:
         return f"{ApiKey(self.api.key).name} v{self.version}: {self.path}"
 
+    @property
+    def ceiling(self) -> Ceiling:
+        return ceiling(self.api.key, self.path)
+
     def frame(self, scale: float = 1.0) -> bytes:
-        most = MOST_ROWS if self.api.key in _OWN_LIMIT else MOST_REQUEST_ROWS
-        rows = max(1, int((most - _OTHERS) * scale))
-        data = self.with_rows(min(rows, 500))
-        each = len(data) // min(rows, 500) + 8
-        return self.with_rows(max(1, min(rows, int(MOST_BYTES * scale) // each)))
+        return self.with_rows(max(1, int(self.ceiling.most * scale)))
 
     def with_rows(self, rows: int) -> bytes:
         """The whole frame."""
-        outer, _, inner = self.path.partition(".")
-        counts = {outer: 1, inner: rows} if inner else {outer: rows}
-        fields: Any = struct_of(self.api.request).fields
-        below = sum(1 for _ in _inner_lists(fields[outer])) if not inner else 0
-        if below:  # they have a row each, which counts as well
-            counts[outer] = max(1, rows // (1 + below))
-        version = self.version
-        values = {
-            name: _value(field, name, version, counts if name == outer else {}, 0)
-            for name, field in fields.items()
-            if field.for_version_q(version)
-        }
-        message = self.api.request(**values)
-        return codec.encode_request(message, version, 1, "largest")
+        counts = {self.path: rows}
+        message = self.api.request(**_values(struct_of(self.api.request).fields, self.version, counts, "", 0))
+        return codec.encode_request(message, self.version, 1, "largest")
 
 
-def all_largest() -> Iterator[Largest]:
+def all_largest(apis: Mapping[int, Api] = APIS) -> Iterator[Largest]:
     """One for each list of each API, in the highest version that has the list."""
-    for key, api in sorted(APIS.items()):
-        if key in _LEFT_OUT:
-            continue
-        for name, field in struct_of(api.request).fields.items():
-            if not field.is_array() or (version := _highest(api, field)) is None:
-                continue
-            yield Largest(api, name, version)
-            if field.array_of.is_struct():
-                yield from (
-                    Largest(api, f"{name}.{inner}", version)
-                    for inner, below in field.array_of.fields.items()
-                    if below.is_array() and below.for_version_q(version)
-                )
+    for key, api in sorted(apis.items()):
+        if key not in _LEFT_OUT:
+            found: dict[str, int] = {}
+            for version in range(api.min_version, api.max_version + 1):
+                found |= dict.fromkeys(lists_of(api, version), version)
+            yield from (Largest(api, path, version) for path, version in found.items())
 
 
-def _highest(api: Api, field: Any) -> int | None:
-    versions = range(api.max_version, api.min_version - 1, -1)
-    return next((version for version in versions if field.for_version_q(version)), None)
+def lists_of(api: Api, version: int) -> Iterator[str]:
+    """The paths of all lists that a request of this version has, those inside rows after the rows themselves."""
+    return _lists(struct_of(api.request).fields, version, "")
 
 
-def _inner_lists(field: Any) -> Iterator[str]:
-    if field.array_of.is_struct():
-        yield from (name for name, inner in field.array_of.fields.items() if inner.is_array())
+def _lists(fields: Any, version: int, prefix: str) -> Iterator[str]:
+    for name, field in fields.items():
+        if field.for_version_q(version):
+            if field.is_array():
+                yield prefix + name
+            inner = field.array_of if field.is_array() else field
+            if inner.is_struct():
+                yield from _lists(inner.fields, version, f"{prefix}{name}.")
 
 
-def _filled(made: Any, fields: Any, version: int, counts: dict[str, int], number: int) -> Any:
-    values = {
-        name: _value(field, name, version, counts, number)
+def _values(fields: Any, version: int, counts: dict[str, int], prefix: str, number: int) -> dict[str, Any]:
+    return {
+        name: _value(field, prefix + name, version, counts, number)
         for name, field in fields.items()
         if field.for_version_q(version)
     }
-    return made(**values)
 
 
-def _value(field: Any, name: str, version: int, counts: dict[str, int], number: int) -> Any:
+def _value(field: Any, path: str, version: int, counts: dict[str, int], number: int) -> Any:
     if field.is_array():
-        count = counts.get(name, 1)
-        below = {inner: rows for inner, rows in counts.items() if inner != name}
         item = field.array_of
+        rows = range(counts.get(path, 1))
         if item.is_struct():
-            return [_filled(field.data_class, item.fields, version, below, row) for row in range(count)]
-        return [_plain(item.type_str, row) for row in range(count)]
+            return [field.data_class(**_values(item.fields, version, counts, f"{path}.", row)) for row in rows]
+        return [_plain(item.type_str, row) for row in rows]
     if field.is_struct():
-        return _filled(field.data_class, field.fields, version, counts, number)
-    return _VALUES.get(name, _plain(field.type_str, number))
+        return field.data_class(**_values(field.fields, version, counts, f"{path}.", number))
+    return _VALUES.get(path.rpartition(".")[2], _plain(field.type_str, number))
 
 
 def _plain(kind: str, number: int) -> Any:

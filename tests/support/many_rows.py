@@ -40,7 +40,7 @@ class Asked:
         return self.largest.name + (", without rows inside" if self.bare else "")
 
     def request(self, rows: int) -> tuple[Any, Context]:
-        frame = memoryview(self.largest.with_rows(rows * (1 + len(_inner(self.largest)))))[4:]
+        frame = memoryview(self.largest.with_rows(rows))[4:]
         header = parse_request_header(frame)
         request = codec.decode_request(header.api_key, header.api_version, frame[header.body_offset :])
         for row in getattr(request, self.largest.path) if self.bare else ():

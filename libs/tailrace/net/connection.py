@@ -31,7 +31,7 @@ from tailrace.wire import codec
 from tailrace.wire.apis import ApiKey
 from tailrace.wire.connection import BUSY, CLOSED, MUTED, SIZE, UNTAKEN, Fate
 from tailrace.wire.header import RequestHeader, parse_request_header, skip_request_header
-from tailrace.wire.malformed import NotKafka
+from tailrace.wire.malformed import NotKafka, TooManyRows
 from tailrace.wire.messages import PreambleRequest, PreambleResponse
 
 _KEY = Struct(">h")
@@ -369,8 +369,12 @@ class Connection(Answering):
         if not self._service.serves(header.api_key, header.api_version):
             self._unserved(header, frame)
         elif len(frame) < LARGE_BYTES:
-            request = codec.decode_request(header.api_key, header.api_version, frame[header.body_offset :])
-            self._begin(self._run, header, request)
+            try:
+                request = codec.decode_request(header.api_key, header.api_version, frame[header.body_offset :])
+            except TooManyRows as refused:
+                self._begin(self._run_refused, header, refused)
+            else:
+                self._begin(self._run, header, request)
         else:
             self._begin(self._run_large, header, self.keep(frame[header.body_offset :]))
 
@@ -445,11 +449,19 @@ class Connection(Answering):
         try:
             async with self._service.large.request(header.api_key, header.api_version, body) as request:
                 frame = await self._frame_of(header, request)
+        except TooManyRows as refused:
+            await self._run_refused(header, refused)
+            return
         except codec.Malformed as malformed:
             self._idle()
             self._refuse(str(malformed))
             return
         self._answered(frame)
+
+    async def _run_refused(self, header: RequestHeader, refused: TooManyRows) -> None:
+        """What has more rows than its API takes is answered with an error code, before any work."""
+        large = self._service.large
+        self._answered(await large.refuse_rows(refused, header.api_key, header.api_version, header.correlation_id))
 
     async def _run(self, header: RequestHeader, request: Any) -> None:
         self._answered(await self._frame_of(header, request))

@@ -21,6 +21,7 @@ from tailrace.net.let_go import let_go
 from tailrace.net.switching import Switching
 from tailrace.wire import codec
 from tailrace.wire.library import struct_of
+from tailrace.wire.malformed import TooManyRows
 from tailrace.wire.messages import ApiMessage
 from tailrace.wire.refuse import refuse
 
@@ -108,6 +109,13 @@ class Large:
     async def refuse(self, request: Any, key: int, version: int, code: int, message: str | None = None) -> Any:
         """As refuse.refuse, likewise: the code in every row of the request."""
         return await self.over_rows(request, partial(refuse, request, key, version, code, message))
+
+    async def refuse_rows(
+        self, refused: TooManyRows, key: int, version: int, correlation_id: int
+    ) -> bytes | memoryview:
+        """The answer frame of a request that has more rows than its API takes."""
+        response = await self.refuse(refused.request, key, version, refused.code, str(refused))
+        return await self.encode(response, version, correlation_id)
 
     async def over_rows(self, message: Any, work: Callable[[], _Made]) -> _Made:
         """What is made of all rows of a message: by the thread if they are many."""

@@ -13,10 +13,11 @@ from tailrace.wire.apis import INTERNAL_APIS, ApiKey
 from tailrace.wire.encode_buffer import EncodeBuffer
 from tailrace.wire.header import response_header_bytes, skip_tags
 from tailrace.wire.library import compiled_encoder, set_version
-from tailrace.wire.malformed import Malformed
+from tailrace.wire.limits import CODES
+from tailrace.wire.malformed import Malformed, TooManyRows
 from tailrace.wire.messages import ApiMessage
 from tailrace.wire.repeats import answered_once
-from tailrace.wire.strict import ANY_NUMBER, MOST_REQUEST_ROWS, check
+from tailrace.wire.strict import Excess, check
 
 __all__ = [
     "Malformed",
@@ -42,27 +43,32 @@ _NO_TAGS = b"\x00"
 _TRAILING_BYTES_FROM = 9
 
 
-def _decode(
-    message: type[ApiMessage], version: int, body: Any, trailing: bool = False, most_rows: int = ANY_NUMBER
-) -> Any:
+def _decode(message: type[ApiMessage], version: int, body: Any, trailing: bool = False) -> tuple[Any, Excess | None]:
     view = memoryview(body)
-    check(message, version, view, trailing, most_rows)
+    excess = check(message, version, view, trailing)
     try:
-        return message.decode(view, version=version)
+        return message.decode(view, version=version), excess
     except (ValueError, IndexError, AssertionError, error, TypeError) as failure:
         raise Malformed(f"{message.__name__} v{version}: {failure}") from failure
 
 
 def decode_request(key: int, version: int, body: Any) -> Any:
-    """Decodes a request's body (header already taken off), with what it names twice named once. Raises Malformed."""
+    """Decodes a request's body (header already taken off), with what it names twice named once.
+
+    Raises Malformed; TooManyRows for one that its API refuses with an error code.
+    """
     trailing = key == ApiKey.METADATA and version >= _TRAILING_BYTES_FROM
-    request = _decode(INTERNAL_APIS[key].request, version, body, trailing, MOST_REQUEST_ROWS)
+    request, excess = _decode(INTERNAL_APIS[key].request, version, body, trailing)
+    if excess is not None:
+        path, (most, above) = excess
+        raise TooManyRows(f"{path} has more than {most} rows in one request", request, CODES[above])
     return answered_once(key, request)
 
 
 def decode_response(key: int, version: int, body: Any) -> Any:
     """Decodes a response's body (header already taken off). Raises Malformed."""
-    return _decode(INTERNAL_APIS[key].response, version, body)
+    response, _ = _decode(INTERNAL_APIS[key].response, version, body)
+    return response
 
 
 def response_body(key: int, version: int, frame: Any) -> Any:

@@ -1,9 +1,20 @@
-"""The one exception of the codec."""
+"""The one exception of every decoder: the bytes are not a message of the API they claim."""
+
+from typing import Any
 
 
 class Malformed(ValueError):
-    """A frame or body that does not follow its schema."""
+    """Bytes that do not match their schema or frame. The connection they came on is closed."""
 
 
 class NotKafka(Malformed):
-    """What begins with no size that a frame can have: mostly another protocol."""
+    """The first bytes of something else than Kafka's protocol: monitoring and scanners send such."""
+
+
+class TooManyRows(Malformed):
+    """A request with a list above its ceiling (limits.tsv), decoded, so that it can be refused with this error code."""
+
+    def __init__(self, why: str, request: Any, code: int) -> None:
+        super().__init__(why)
+        self.request = request
+        self.code = code

@@ -28,6 +28,7 @@ from tailrace.net.server import serve
 from tailrace.wire import codec
 from tailrace.wire.apis import INTERNAL_APIS, ApiKey
 from tailrace.wire.header import parse_request_header
+from tailrace.wire.limits import HIGHEST
 from tailrace.wire.messages import (
     DescribeGroupsRequest,
     HeartbeatRequest,
@@ -201,7 +202,7 @@ async def test_a_collection_that_is_due_takes_place_between_two_very_large_reque
     used, events, go_on, begun = [0.0], list[str](), asyncio.Event(), asyncio.Event()
     monkeypatch.setattr(large_module, "COLLECTIONS", Collections(lambda: used[0]))
     monkeypatch.setattr(gc, "collect", lambda: events.append("collected"))
-    large, body = Large(), memoryview(codec.encode_request(request(2 * VERY_LARGE_BYTES // 21), 6, 1, "x"))
+    large, body = Large(), memoryview(codec.encode_request(request(HIGHEST), 6, 1, "x"))
     body = body[4 + parse_request_header(body[4:]).body_offset :]
     assert len(body) >= VERY_LARGE_BYTES
 

@@ -11,10 +11,8 @@ from tailrace.wire import codec
 from tailrace.wire.apis import INTERNAL_APIS, ApiKey
 from tailrace.wire.header import parse_request_header
 from tailrace.wire.library import struct_of
-from tailrace.wire.malformed import Malformed
-from tailrace.wire.messages import DescribeConfigsRequest, DescribeGroupsRequest, ListOffsetsRequest, OffsetFetchRequest
+from tailrace.wire.messages import DescribeConfigsRequest, ListOffsetsRequest, OffsetFetchRequest
 from tailrace.wire.repeats import RULES, KeptRows, Once, lists_of
-from tailrace.wire.strict import MOST_REQUEST_ROWS, check
 
 MANY = 300
 ONCE = [(key, path) for key, rules in RULES.items() for path, rule in rules.items() if isinstance(rule, Once)]
@@ -132,15 +130,3 @@ def test_who_asks_for_all_is_answered_with_all() -> None:
         asked = [resource(resource_type=2, resource_name="t", configuration_keys=one) for one in keys]
         request = over_the_wire(DescribeConfigsRequest(resources=asked), 4)
         assert [bool(one.configuration_keys) for one in request.resources] == [False]
-
-
-def test_a_request_of_more_rows_than_the_bound_is_malformed() -> None:
-    ids = [f"{number:x}" for number in range(100)]
-    frame = codec.encode_request(DescribeGroupsRequest(groups=ids, include_authorized_operations=False), 4, 1, "client")
-    body = memoryview(frame)[4 + parse_request_header(memoryview(frame)[4:]).body_offset :]
-    check(DescribeGroupsRequest, 4, body, most_rows=100)
-    with pytest.raises(Malformed, match="more rows than a request may have"):
-        check(DescribeGroupsRequest, 4, body, most_rows=99)
-    count = MOST_REQUEST_ROWS + 1
-    with pytest.raises(Malformed, match="more rows than a request may have"):
-        codec.decode_request(ApiKey.DESCRIBE_GROUPS, 4, count.to_bytes(4, "big") + bytes(2 * count + 1))

@@ -10,9 +10,11 @@ from collections.abc import Sequence
 from struct import Struct, error
 from typing import Any, NamedTuple
 
+from tailrace.wire.apis import ApiKey
 from tailrace.wire.hot.tags import read_tags
+from tailrace.wire.limits import ceiling
 from tailrace.wire.malformed import Malformed
-from tailrace.wire.strict import MOST_ROWS, MOST_STRING_BYTES
+from tailrace.wire.strict import MOST_STRING_BYTES
 from tailrace.wire.varint import read_unsigned, unsigned
 
 _I16 = Struct(">h")
@@ -31,6 +33,11 @@ _ANSWER_HEAD = Struct(">ihi")
 _LEADER = Struct(">ii")
 _REPLICA_STATE_TAG = 1
 _FREED_AT_ONCE = 500
+_TOPICS, _PARTITIONS_OF, _FORGOTTEN, _FORGOTTEN_OF = range(4)
+_MOST = [
+    ceiling(ApiKey.FETCH, path).most
+    for path in ("topics", "topics.partitions", "forgotten_topics_data", "forgotten_topics_data.partitions")
+]
 _REPLICA = Struct(">iq")
 _REPLICA_STATE = Struct(">BBBiqB")  # one tag, its number, its size, replica id, replica epoch, no tags inside
 _DIVERGING = Struct(">iqB")
@@ -69,11 +76,11 @@ class Fetch(NamedTuple):
 class _Reader:
     """A position in a body; every read checks its bounds (an IndexError or struct.error ends the decode)."""
 
-    __slots__ = ("body", "flexible", "forgotten", "pos", "rows", "topics", "version")
+    __slots__ = ("body", "flexible", "forgotten", "left", "pos", "topics", "version")
 
     def __init__(self, version: int, body: memoryview) -> None:
         self.version, self.body, self.pos = version, body, 0
-        self.rows = 0
+        self.left = list(_MOST)  # rows that may still come of each list
         self.flexible = version >= 12
         self.topics: list[tuple[bytes, list[FetchPartition]]] = []
         self.forgotten: list[tuple[bytes, list[int]]] = []
@@ -83,7 +90,7 @@ class _Reader:
         free_rows(self.topics)
         free_rows(self.forgotten)
 
-    def count(self) -> int:
+    def count(self, which: int) -> int:
         if self.flexible:
             value, self.pos = read_unsigned(self.body, self.pos)
             value -= 1
@@ -93,9 +100,9 @@ class _Reader:
         left = len(self.body) - self.pos
         if not 0 <= value <= left:
             raise Malformed(f"Fetch has a count of {value}, {left} bytes are left")
-        self.rows += value
-        if self.rows > MOST_ROWS:
-            raise Malformed(f"Fetch has more than {MOST_ROWS} topics and partitions")
+        self.left[which] -= value
+        if self.left[which] < 0:
+            raise Malformed("Fetch has more topics or partitions than a request may have (docs/limits.md)")
         return value
 
     def raw(self, size: int) -> bytes:
@@ -247,11 +254,11 @@ def _fetch(reader: _Reader) -> Fetch:
     if version >= 7:
         session_id, session_epoch = _SESSION.unpack_from(body, reader.pos)
         reader.pos += 8
-    for _ in range(reader.count()):
+    for _ in range(reader.count(_TOPICS)):
         _topic(reader)
     if version >= 7:
-        for _ in range(reader.count()):
-            key, count = reader.topic(), reader.count()
+        for _ in range(reader.count(_FORGOTTEN)):
+            key, count = reader.topic(), reader.count(_FORGOTTEN_OF)
             gone: list[int] = []
             reader.forgotten.append((key, gone))
             for _ in range(count):
@@ -281,7 +288,7 @@ def _fetch(reader: _Reader) -> Fetch:
 
 def _topic(reader: _Reader) -> None:
     version, body = reader.version, reader.body
-    key, count = reader.topic(), reader.count()
+    key, count = reader.topic(), reader.count(_PARTITIONS_OF)
     layout = _PARTITIONS[max(first for first in _PARTITIONS if first <= version)]
     rows: list[FetchPartition] = []
     reader.topics.append((key, rows))

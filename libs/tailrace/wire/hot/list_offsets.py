@@ -1,17 +1,19 @@
 """ListOffsets by hand, as consumers send it: a few topics, no unknown tags. Versions 1-11.
 
 Some consumers ask for the ends of a partition before every read (Spark's connector twice for each 500 records), and the
-schema-driven codec was most of what that cost. What this one does not know it leaves to that codec.
+schema-driven codec was most of what that cost. What this one does not know it leaves to that codec. Reports of groups
+and the REST API ask where logs end by latest_offsets_request.
 """
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Generator, Iterable, Mapping
 from struct import Struct, error
 from typing import NamedTuple, TypeAlias
 
 from tailrace.wire.encode_buffer import EncodeBuffer
 from tailrace.wire.malformed import Malformed
+from tailrace.wire.messages import ListOffsetsRequest
 from tailrace.wire.strict import MOST_STRING_BYTES
 from tailrace.wire.varint import read_unsigned, unsigned
 
@@ -21,6 +23,7 @@ _ASKED = {False: Struct(">iq"), True: Struct(">iiq")}  # with the leader's epoch
 _FOUND = {False: Struct(">ihqq"), True: Struct(">ihqqi")}
 _SIZE_CORRELATION = Struct(">ii")
 _COUNT_MAX = 1000
+LATEST = -1  # of the timestamps that are none
 _ROWS_AT_ONCE = 500
 
 
@@ -67,9 +70,11 @@ def _asked(version: int, body: memoryview) -> tuple[AskedOffsets, int]:
     flexible, row = version >= 6, _ASKED[version >= 4]
     topics, pos = _count(flexible, body, 5 if version >= 2 else 4)  # replica id, isolation level
     asked: AskedOffsets = []
+    left = _COUNT_MAX
     for _ in range(topics):
         name, pos = _name(flexible, body, pos)
-        rows, pos = _count(flexible, body, pos)
+        rows, pos = _count(flexible, body, pos, left)
+        left -= rows
         wanted = []
         for _ in range(rows):
             fields = row.unpack_from(body, pos)
@@ -81,14 +86,14 @@ def _asked(version: int, body: memoryview) -> tuple[AskedOffsets, int]:
     return asked, pos
 
 
-def _count(flexible: bool, body: memoryview, pos: int) -> tuple[int, int]:
+def _count(flexible: bool, body: memoryview, pos: int, most: int = _COUNT_MAX) -> tuple[int, int]:
     if flexible:
         value, pos = read_unsigned(body, pos)
         value -= 1
     else:
         (value,) = _I32.unpack_from(body, pos)
         pos += 4
-    if not 0 <= value <= _COUNT_MAX:
+    if not 0 <= value <= most:
         raise Malformed("null, negative or many")
     return value, pos
 
@@ -165,3 +170,23 @@ def encode_found(version: int, found: FoundOffset) -> bytes:
     """One partition's row."""
     row = _FOUND[True].pack(*found) if version >= 4 else _FOUND[False].pack(*found[:4])
     return row + b"\x00" if version >= 6 else row
+
+
+def latest_offsets_request(topics: Mapping[str, Iterable[int]], timeout_ms: int = 0) -> ListOffsetsRequest:
+    """For the high watermarks of partitions, of this leader, by topic."""
+    topic = ListOffsetsRequest.ListOffsetsTopic
+    return ListOffsetsRequest(
+        replica_id=-1,
+        isolation_level=0,
+        timeout_ms=timeout_ms,
+        topics=[
+            topic(
+                name=name,
+                partitions=[
+                    topic.ListOffsetsPartition(partition_index=n, current_leader_epoch=-1, timestamp=LATEST)
+                    for n in partitions
+                ],
+            )
+            for name, partitions in topics.items()
+        ],
+    )

@@ -10,8 +10,10 @@ from collections.abc import Sequence
 from struct import Struct, error
 from typing import Any, NamedTuple
 
+from tailrace.wire.apis import ApiKey
+from tailrace.wire.limits import ceiling
 from tailrace.wire.malformed import Malformed
-from tailrace.wire.strict import MOST_ROWS, MOST_STRING_BYTES
+from tailrace.wire.strict import MOST_STRING_BYTES
 from tailrace.wire.varint import read_unsigned, unsigned
 
 _I16 = Struct(">h")
@@ -22,6 +24,8 @@ _PARTITION = Struct(">ihqqq")
 _PARTITION_V3 = Struct(">ihqq")
 # The shard epoch of a coordinator's append travels in this tagged field of its partition, on internal listeners only.
 SHARD_EPOCH_TAG = 10_000
+_MOST_TOPICS = ceiling(ApiKey.PRODUCE, "topic_data").most
+_MOST_PARTITIONS = ceiling(ApiKey.PRODUCE, "topic_data.partition_data").most
 
 
 class ProducePartition(NamedTuple):
@@ -52,10 +56,10 @@ class ManyRows(Exception):
     """A request has more topics and partitions than its decoder was to take."""
 
 
-def decode_produce(version: int, body: memoryview, most_rows: int = MOST_ROWS) -> Produce:
+def decode_produce(version: int, body: memoryview, most_rows: int = _MOST_TOPICS + _MOST_PARTITIONS) -> Produce:
     """Raises Malformed on anything that is not exactly one Produce body of this version, ManyRows beyond most_rows.
 
-    most_rows: of topics and partitions together, at most MOST_ROWS.
+    most_rows: of topics and partitions together.
     """
     try:
         decoded, pos = _flexible(version, body, most_rows) if version >= 9 else _classic(body, most_rows)
@@ -66,13 +70,13 @@ def decode_produce(version: int, body: memoryview, most_rows: int = MOST_ROWS) -
     return decoded
 
 
-def _count(value: int, left: int, most_rows: int, rows: int = 0) -> int:
-    """The count, where so many bytes are left and there were so many rows before."""
+def _count(value: int, left: int, most: int, taken: int) -> int:
+    """The count, where so many bytes are left, and its list may have so many rows; its decoder takes `taken` more."""
     if not 0 <= value <= left:
         raise Malformed(f"Produce has a count of {value}, {left} bytes are left")
-    if rows + value > most_rows:
-        if rows + value > MOST_ROWS:
-            raise Malformed(f"Produce has more than {MOST_ROWS} topics and partitions")
+    if value > most:
+        raise Malformed("Produce has more topics or partitions than a request may have (docs/limits.md)")
+    if value > taken:
         raise ManyRows
     return value
 
@@ -88,9 +92,9 @@ def _classic(body: memoryview, most_rows: int) -> tuple[Produce, int]:
     acks, timeout_ms = _ACKS_TIMEOUT.unpack_from(body, pos)
     topics = []
     (count,) = i32(body, pos + 6)
-    rows_before = count
     pos += 10
-    for _ in range(_count(count, end - pos, most_rows)):
+    left, most_rows = _MOST_PARTITIONS, most_rows - _count(count, end - pos, _MOST_TOPICS, most_rows)
+    for _ in range(count):
         (length,) = i16(body, pos)
         pos += 2
         if length < 0:
@@ -100,14 +104,15 @@ def _classic(body: memoryview, most_rows: int) -> tuple[Produce, int]:
         (partitions,) = i32(body, pos)
         pos += 4
         rows = []
-        for _ in range(_count(partitions, end - pos, most_rows, rows_before)):
+        for _ in range(_count(partitions, end - pos, left, most_rows)):
             index, length = _HEAD.unpack_from(body, pos)
             pos += 8
             if length < -1:
                 raise Malformed(f"records have length {length}")
             rows.append(ProducePartition(index, body[pos : pos + length] if length >= 0 else None, -1))
             pos += max(length, 0)
-        rows_before += len(rows)
+        left -= partitions
+        most_rows -= partitions
         topics.append(ProduceTopic(key, rows))
     return Produce(transactional_id, acks, timeout_ms, topics), pos
 
@@ -123,8 +128,9 @@ def _flexible(version: int, body: memoryview, most_rows: int) -> tuple[Produce, 
         pos += length - 1
     acks, timeout_ms = _ACKS_TIMEOUT.unpack_from(body, pos)
     count, pos = read_unsigned(body, pos + 6)
-    topics, rows_before = [], count - 1
-    for _ in range(_count(count - 1, end - pos, most_rows)):
+    topics, left = [], _MOST_PARTITIONS
+    most_rows -= _count(count - 1, end - pos, _MOST_TOPICS, most_rows)
+    for _ in range(count - 1):
         if version >= 13:
             key = bytes(body[pos : pos + 16])
             pos += 16
@@ -136,10 +142,11 @@ def _flexible(version: int, body: memoryview, most_rows: int) -> tuple[Produce, 
             pos += length - 1
         partitions, pos = read_unsigned(body, pos)
         rows = []
-        for _ in range(_count(partitions - 1, end - pos, most_rows, rows_before)):
+        for _ in range(_count(partitions - 1, end - pos, left, most_rows)):
             row, pos = _flexible_partition(body, pos)
             rows.append(row)
-        rows_before += len(rows)
+        left -= partitions - 1
+        most_rows -= partitions - 1
         topics.append(ProduceTopic(key, rows))
         pos = pos + 1 if body[pos] == 0 else _tags(body, pos)[1]
     pos = pos + 1 if body[pos] == 0 else _tags(body, pos)[1]

@@ -23,7 +23,7 @@ from tailrace.net.members.endpoints import address_of
 from tailrace.net.members.reports import MAX_ROWS
 from tailrace.net.pieces import in_pieces
 from tailrace.wire.codec import Malformed
-from tailrace.wire.latest_offsets import latest_offsets_request
+from tailrace.wire.hot.list_offsets import latest_offsets_request
 from tailrace.wire.messages import ListOffsetsRequest
 from tailrace_coordinator.groups.machine import GroupMachine
 

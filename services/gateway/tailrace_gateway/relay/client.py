@@ -19,7 +19,7 @@ from tailrace.net.quotas.work import WorkTimer
 from tailrace.net.tls.encrypted_socket import EncryptedSocket
 from tailrace.wire.apis import ApiKey
 from tailrace.wire.codec import Malformed
-from tailrace.wire.malformed import NotKafka
+from tailrace.wire.malformed import NotKafka, TooManyRows
 from tailrace_gateway.gateway import Gateway
 from tailrace_gateway.relay.buffers import Buffer
 from tailrace_gateway.relay.link import ENDED, HELD, KEPT, MEMORY, MUTED, PEER, UNSENT, Link, StreamSocket
@@ -322,7 +322,11 @@ class ClientLink(Link):
     # -- from elsewhere -------------------------------------------------------------------------------------------
 
     async def _answer(self, frame: Frame) -> None:
-        answer = await self.gateway.answer(frame, self)
+        try:
+            answer = await self.gateway.answer(frame, self)
+        except TooManyRows as refused:
+            large = self.gateway.large
+            answer = await large.refuse_rows(refused, frame.key, frame.version, frame.correlation_id)
         if answer is not None:
             self.slots.fill(frame.slot, answer)
         self.requests.answered()

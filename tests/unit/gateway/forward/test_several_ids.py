@@ -18,7 +18,7 @@ from tailrace_gateway.relay.client import ClientLink
 from tailrace_gateway.relay.requests import Frame
 
 VERSION = 5
-MANY = 20_000
+MANY = 10_000
 
 
 class NobodyOwns:

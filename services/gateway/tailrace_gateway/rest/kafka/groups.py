@@ -12,7 +12,7 @@ from tailrace.errors import ApiError, ErrorCode
 from tailrace.kafka.ids import TopicPartition
 from tailrace.kafka.topics import GROUP_METADATA_TOPIC
 from tailrace.net.pieces import freed, in_order, in_pieces
-from tailrace.wire.latest_offsets import latest_offsets_request
+from tailrace.wire.hot.list_offsets import latest_offsets_request
 from tailrace.wire.messages import (
     ApiMessage,
     DeleteGroupsRequest,
