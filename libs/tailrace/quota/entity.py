@@ -133,10 +133,13 @@ def short_name(name: str) -> str:
 
 def text_of(entity: QuotaEntity) -> str:
     """An entity or account in one line, as in the SQL views: no two have the same."""
-    return ", ".join(f"{kind}={DEFAULT if name is None else _escaped(name)}" for kind, name in entity)
+    return ", ".join(f"{kind}={text_of_name(name)}" for kind, name in entity)
 
 
-def _escaped(name: str) -> str:
+def text_of_name(name: str | None) -> str:
+    """A name of an entity as text, `<default>` for the default alone."""
+    if name is None:
+        return DEFAULT
     text = name.replace("\\", r"\\").replace("\0", r"\0").replace(", ", r"\, ")
     return f"\\{text}" if text == DEFAULT else text
 

@@ -10,6 +10,7 @@ import typer
 from tailrace.cli.daily.connection import Bootstrap, given, table
 from tailrace.cli.daily.nodes import EARLIEST, LATEST, Nodes, nodes
 from tailrace.cli.daily.refusals import RefusedError
+from tailrace.kafka.lag import lag
 from tailrace.metadata.moves import Partition, by_topic
 from tailrace.net.address import Address
 from tailrace.wire import messages as m
@@ -56,7 +57,7 @@ def describe(group: Group, bootstrap: Bootstrap = None) -> None:
 
 def _lag(committed: int, end: int | None) -> tuple[object, object]:
     """End offset and lag; a dash where the topic is gone or nobody leads the partition."""
-    return ("-", "-") if end is None else (end, max(0, end - committed))
+    return ("-", "-") if end is None else (end, lag(committed, end))
 
 
 def _described(cluster: Nodes, group: str, at: Address) -> Any:

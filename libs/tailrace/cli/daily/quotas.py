@@ -14,7 +14,7 @@ from tailrace.cli.daily.connection import Bootstrap, Json, given, pairs, table
 from tailrace.cli.daily.nodes import EVERY_CODE, Nodes, nodes
 from tailrace.cli.daily.refusals import RefusedError, lines
 from tailrace.cli.daily.status import asked, running_admin
-from tailrace.quota.entity import CLIENT_ID, IP, USER
+from tailrace.quota.entity import CLIENT_ID, IP, USER, text_of_name
 from tailrace.runtime.run_files import default_data_dir
 from tailrace.wire import messages as m
 from tailrace.wire.response_errors import response_errors
@@ -120,7 +120,7 @@ def _described(cluster: Nodes, wanted: Entity, *, strict: bool) -> list[tuple[En
 
 
 def _told(entity: Entity, kind: str) -> str:
-    return "" if kind not in entity else entity[kind] or "<default>"
+    return "" if kind not in entity else text_of_name(entity[kind])
 
 
 @app.command("set")
@@ -182,7 +182,7 @@ def _alter(cluster: Nodes, entity: Entity, values: Mapping[str, float | None]) -
 
 
 def _named(entity: Entity) -> str:
-    return ", ".join(f"{kind} {'<default>' if name is None else name}" for kind, name in entity.items())
+    return ", ".join(f"{kind} {text_of_name(name)}" for kind, name in entity.items())
 
 
 @app.command()

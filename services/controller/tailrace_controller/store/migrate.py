@@ -15,6 +15,7 @@ from tailrace_controller.store.schema import LEASE, PROJECTIONS, QUOTA_USAGE, SC
 OLDEST_VERSION = 1
 _NO_LEADER = -1
 _NOBODY = "[]"
+_OFFSETS = "group_offsets"
 
 
 def no_way_back(version: int) -> str:
@@ -38,17 +39,24 @@ def migrate(connection: sa.Connection) -> None:
 
 
 def is_complete(connection: sa.Connection) -> bool:
-    """Whether the table that was added last is there."""
-    return sa.inspect(connection).has_table(QUOTA_USAGE.name)
+    """Whether the table that was added last is there, and no view is an older release's."""
+    return sa.inspect(connection).has_table(QUOTA_USAGE.name) and not _negative_lag(connection)
 
 
 def complete(connection: sa.Connection) -> None:
-    """Adds the tables and views that are missing."""
+    """Adds the tables and views that are missing; the view of offsets is replaced if its lag may be negative."""
     SCHEMA.create_all(connection)
+    if _negative_lag(connection):
+        connection.execute(sa.text("DROP VIEW group_offsets"))
     there = sa.inspect(connection).get_view_names()
     for view in VIEWS:
         if view.split()[2] not in there:
             connection.execute(sa.text(view))
+
+
+def _negative_lag(connection: sa.Connection) -> bool:
+    inspector = sa.inspect(connection)
+    return _OFFSETS in inspector.get_view_names() and "CASE" not in inspector.get_view_definition(_OFFSETS)
 
 
 def _add_replicas(connection: sa.Connection) -> None:

@@ -7,6 +7,8 @@ from typing import Any
 
 import sqlalchemy as sa
 
+from tailrace.kafka.lag import LAG_IN_SQL
+
 SCHEMA_VERSION = 3
 
 SCHEMA = sa.MetaData()
@@ -146,7 +148,7 @@ VIEWS = (
     # The last four lag: coordinators and quota services report them (reported_ms says when).
     "CREATE VIEW groups AS SELECT group_id, state, type, members, coordinator_id, reported_ms FROM group_rows",
     "CREATE VIEW group_offsets AS SELECT group_id, topic, partition_id, committed_offset, log_end_offset,"
-    " log_end_offset - committed_offset AS lag, metadata, coordinator_id, reported_ms FROM group_offset_rows",
+    f" {LAG_IN_SQL} AS lag, metadata, coordinator_id, reported_ms FROM group_offset_rows",
     "CREATE VIEW transactions AS SELECT transactional_id, state, producer_id, producer_epoch, timeout_ms, start_ms,"
     " partitions, coordinator_id, reported_ms FROM transaction_rows",
     "CREATE VIEW quota_usage AS SELECT entity, name, value, usage, throttle_time_ms, throttled, coordinator_id AS"

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from tailrace.kafka.lag import lag
 from tailrace_controller.election.lease import Candidate
 from tailrace_controller.metadata_log import bootstrap
 from tailrace_controller.metadata_log.stored import ReplayPosition, StoreError
@@ -85,6 +86,28 @@ def test_a_table_that_is_only_added_is_no_other_schema(tmp_path: Path) -> None:
     with sqlite3.connect(path) as user:
         assert user.execute("SELECT version FROM schema_version").fetchall() == [(SCHEMA_VERSION,)]
         assert user.execute("SELECT entity, throttled FROM quota_usage").fetchall() == []
+    user.close()
+
+
+def test_the_view_of_an_earlier_version_whose_lag_may_be_negative_is_replaced(tmp_path: Path) -> None:
+    path = tmp_path / "metadata.db"
+    new = open_store(path)
+    new.take(Candidate(0, "token", ""), None, ReplayPosition(0, -1))
+    new.close()
+    with sqlite3.connect(path) as database:
+        database.executescript(
+            "DROP VIEW group_offsets;"
+            "CREATE VIEW group_offsets AS SELECT log_end_offset - committed_offset AS lag FROM group_offset_rows;"
+            "INSERT INTO group_offset_rows (group_id, topic, partition_id, committed_offset, log_end_offset)"
+            " VALUES ('g', 't', 0, 94, 6), ('g', 't', 1, 2, 6), ('g', 't', 2, 2, NULL);"
+        )
+    database.close()
+    store = open_store(path, may_upgrade=False)
+    assert store.follow(ReplayPosition(0, -1)).lease.epoch == 1
+    store.close()
+    with sqlite3.connect(path) as user:
+        told = user.execute("SELECT committed_offset, log_end_offset, lag FROM group_offsets ORDER BY partition_id")
+        assert told.fetchall() == [(94, 6, lag(94, 6)), (2, 6, lag(2, 6)), (2, None, None)]
     user.close()
 
 

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 from tailrace.errors import ApiError, ErrorCode
 from tailrace.kafka.ids import TopicPartition
+from tailrace.kafka.lag import lag
 from tailrace.kafka.topics import GROUP_METADATA_TOPIC
 from tailrace.net.pieces import freed, in_order, in_pieces
 from tailrace.wire.hot.list_offsets import latest_offsets_request
@@ -60,8 +61,7 @@ class PartitionLag(NamedTuple):
 
     @property
     def lag(self) -> int:
-        """Records between the committed offset and the end; never negative."""
-        return max(0, self.log_end_offset - self.current_offset)
+        return lag(self.current_offset, self.log_end_offset)
 
 
 def constant_case(word: str) -> str:

@@ -1,0 +1,120 @@
+"""A figure that SQL, the REST API and the command line show is the same in all three."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from typing import Any
+from urllib.request import Request, urlopen
+
+import pytest
+import sqlalchemy as sa
+from kafka import KafkaConsumer, KafkaProducer, TopicPartition
+from kafka.structs import OffsetAndMetadata
+
+from support.ports import free_ports
+from support.waiting import until
+from tailrace.testing import Cluster
+
+TOPIC, GROUP = "counted", "counters"
+COMMITTED = {0: 3, 1: 94, 2: 6, 3: 0}  # behind, beyond the end, at the end, of an empty partition
+QUOTAS = {"<default>": 1000.0, None: 2000.0, "a, user=b": 3000.0}
+Row = tuple[Any, ...]
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    settings = {"offsets.topic.num.partitions": "2"}
+    folder = tmp_path_factory.mktemp("figures")
+    with Cluster(port=free_ports(1), data_dir=folder, settings=settings) as started:
+        started.create_topic(TOPIC, 4)
+        producer = KafkaProducer(bootstrap_servers=started.bootstrap)
+        for partition in (0, 1, 2):
+            for _ in range(6):
+                producer.send(TOPIC, b"x", partition=partition).get(30)
+        producer.close()
+        consumer = KafkaConsumer(bootstrap_servers=started.bootstrap, group_id=GROUP, enable_auto_commit=False)
+        partitions = {TopicPartition(TOPIC, n): OffsetAndMetadata(offset, "", -1) for n, offset in COMMITTED.items()}
+        consumer.assign(list(partitions))
+        consumer.commit(partitions)
+        consumer.close()
+        yield started
+
+
+def sql(cluster: Cluster, query: str) -> list[Row]:
+    engine = sa.create_engine(f"sqlite:///{cluster.data_dir}/metadata.db")
+    try:
+        with engine.connect() as connection:
+            return [tuple(row) for row in connection.execute(sa.text(query))]
+    finally:
+        engine.dispose()
+
+
+def rest(cluster: Cluster, path: str, body: Any = None) -> Any:
+    with urlopen(f"{cluster.admin}/v3/clusters", timeout=30) as answer:
+        (told,) = json.load(answer)["data"]
+    url = f"{cluster.admin}/v3/clusters/{told['cluster_id']}/{path}"
+    data = None if body is None else json.dumps(body).encode()
+    with urlopen(Request(url, data, {"Content-Type": "application/json"}), timeout=30) as answer:
+        text = answer.read()
+    return json.loads(text) if text else None
+
+
+def command(cluster: Cluster, *arguments: str) -> str:
+    environ = {**os.environ, "TAILRACE_BOOTSTRAP": cluster.bootstrap}
+    line = [sys.executable, "-m", "tailrace.cli", *arguments]
+    return subprocess.run(line, capture_output=True, text=True, check=True, env=environ, timeout=60).stdout
+
+
+def test_offsets_and_lag(cluster: Cluster) -> None:
+    query = "SELECT partition_id, committed_offset, log_end_offset, lag FROM group_offsets WHERE lag IS NOT NULL"
+    in_sql = until(lambda: rows if len(rows := sql(cluster, query)) == len(COMMITTED) else None, "lags in SQL", 30)
+    in_rest = [
+        tuple(row[key] for key in ("partition_id", "current_offset", "log_end_offset", "lag"))
+        for row in rest(cluster, f"consumer-groups/{GROUP}/lags")["data"]
+    ]
+    printed = command(cluster, "group", "describe", GROUP)
+    shown = [tuple(map(int, found)) for found in re.findall(rf"{TOPIC} +(\d+) +(\d+) +(\d+) +(-?\d+)", printed)]
+    expected = [(n, offset, 6 if n < 3 else 0, 3 if n == 0 else 0) for n, offset in COMMITTED.items()]
+    assert sorted(in_sql) == sorted(in_rest) == sorted(shown) == expected
+    summary = rest(cluster, f"consumer-groups/{GROUP}/lag-summary")
+    assert (summary["max_lag"], summary["total_lag"]) == (3, 3)
+
+
+def test_partitions(cluster: Cluster) -> None:
+    query = f"SELECT partition_id, leader, replicas, isr FROM partitions WHERE topic = '{TOPIC}'"
+    in_sql = [(row[0], row[1], json.loads(row[2]), json.loads(row[3])) for row in sql(cluster, query)]
+    shown = [
+        (row["partition"], row["leader"], row["replicas"], row["isr"])
+        for row in json.loads(command(cluster, "topic", "describe", TOPIC, "--json"))
+    ]
+    assert sorted(in_sql) == sorted(shown)
+    ((count, factor),) = sql(cluster, f"SELECT partition_count, replication_factor FROM topics WHERE name = '{TOPIC}'")
+    told = rest(cluster, f"topics/{TOPIC}")
+    assert (told["partitions_count"], told["replication_factor"]) == (count, factor) == (len(shown), 1)
+
+
+def test_quotas(cluster: Cluster) -> None:
+    changes = [
+        {
+            "entity": [{"entity_type": "client-id", "entity_name": name}],
+            "name": "producer_byte_rate",
+            "value": value,
+        }
+        for name, value in QUOTAS.items()
+    ]
+    rest(cluster, "quotas:alter", {"data": changes})
+    in_sql = {entity: value for entity, value in sql(cluster, "SELECT entity, value FROM quotas")}
+    assert in_sql == {
+        r"client-id=\<default>": 1000.0,
+        "client-id=<default>": 2000.0,
+        r"client-id=a\, user=b": 3000.0,
+    }
+    in_rest = {row["entity"][0]["entity_name"]: row["values"] for row in rest(cluster, "quotas")["data"]}
+    assert in_rest == {name: {"producer_byte_rate": value} for name, value in QUOTAS.items()}
+    printed = command(cluster, "quota", "list")
+    assert [entity.partition("=")[2] in printed for entity in in_sql] == [True] * len(in_sql)
