@@ -108,6 +108,12 @@ DIFFERENCES = (
         "a client waits longer before it asks again than the markers take",
     ),
     Difference(
+        "EndTxn v5 that commits what the coordinator has aborted by itself, after its timeout for instance",
+        "INVALID_TXN_STATE up to 4.4, which ends the producer; PRODUCER_FENCED later (KAFKA-20785)",
+        "PRODUCER_FENCED",
+        "an application begins again with a new producer",
+    ),
+    Difference(
         "KIP-848 groups, share groups, streams groups, changes of SCRAM credentials, delegation tokens, telemetry",
         "served",
         "not in ApiVersions",

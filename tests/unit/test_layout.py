@@ -52,6 +52,7 @@ ABOUT_MORE = {
     "controller/test_many_rows.py",
     "coordinator/handlers/test_answers.py",
     "coordinator/handlers/test_many_rows.py",
+    "coordinator/handlers/test_transaction_windows.py",
     "coordinator/handlers/test_transactions.py",
     "gateway/rest/test_log_dir_moves.py",
     "gateway/rest/test_replication.py",

@@ -1,6 +1,7 @@
 """What `__transaction_state` holds: Apache Kafka's TransactionLogKey 0 and TransactionLogValue 0 and 1.
 
 Version 1 has what KIP-890 needs, in tagged fields; it is written where the feature transaction.version is 1 or more.
+LastProducerEpoch is of KAFKA-20357; releases of Apache Kafka before that pass over it.
 """
 
 from __future__ import annotations
@@ -14,7 +15,8 @@ from tailrace.coordination.fields import BadRecord, FieldReader
 from tailrace.wire.varint import unsigned
 
 _NEWEST: Final = 1  # and the first flexible one
-_PREVIOUS_PRODUCER_ID, _NEXT_PRODUCER_ID, _CLIENT_TRANSACTION_VERSION, _NEXT_PRODUCER_EPOCH = range(4)  # tags
+_PREVIOUS_PRODUCER_ID, _NEXT_PRODUCER_ID, _CLIENT_TRANSACTION_VERSION = range(3)  # tags
+_NEXT_PRODUCER_EPOCH, _LAST_PRODUCER_EPOCH = 3, 4
 _INT16: Final = struct.Struct(">h")
 _INT32: Final = struct.Struct(">i")
 _INT64: Final = struct.Struct(">q")
@@ -43,7 +45,7 @@ _NUMBERS: Final = {status: number for number, status in enumerate(STATES)}
 class TransactionState:
     """A transactional id's producer and how far its transaction is; start_timestamp_ms -1: none was begun.
 
-    An id of -1: none. last_producer_epoch is not in the log, as in Kafka: after a load it is -1.
+    An id of -1: none. In version 0 of the value what has a tag in version 1 is lost with a load.
     """
 
     transactional_id: str
@@ -117,6 +119,7 @@ def _tags(record: TransactionState) -> bytes:
         (_NEXT_PRODUCER_ID, _INT64, record.next_producer_id, -1),
         (_CLIENT_TRANSACTION_VERSION, _INT16, record.client_transaction_version, 0),
         (_NEXT_PRODUCER_EPOCH, _INT16, record.next_producer_epoch, -1),
+        (_LAST_PRODUCER_EPOCH, _INT16, record.last_producer_epoch, -1),
     ]
     written = [(tag, layout.pack(value)) for tag, layout, value, default in tags if value != default]
     return unsigned(len(written)) + b"".join(unsigned(tag) + unsigned(len(raw)) + raw for tag, raw in written)
@@ -151,6 +154,7 @@ def decode(key: bytes, value: bytes | None) -> TransactionRecord:
         next_producer_id=_tag(tags, _NEXT_PRODUCER_ID, _INT64, -1),
         client_transaction_version=_tag(tags, _CLIENT_TRANSACTION_VERSION, _INT16, 0),
         next_producer_epoch=_tag(tags, _NEXT_PRODUCER_EPOCH, _INT16, -1),
+        last_producer_epoch=_tag(tags, _LAST_PRODUCER_EPOCH, _INT16, -1),
         value_version=version,
     )
 

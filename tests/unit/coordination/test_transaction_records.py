@@ -37,6 +37,7 @@ RECORDS = st.builds(
     next_producer_id=IDS,
     client_transaction_version=st.integers(0, 2),
     next_producer_epoch=EPOCHS,
+    last_producer_epoch=EPOCHS,
 )
 SIMPLE = TransactionState("id", 7, 2, 60_000, Status.ONGOING, (("t", (0, 3)),), 11, 10)
 
@@ -54,6 +55,7 @@ def test_version_0_leaves_out_what_it_has_no_field_for(record: TransactionState)
         next_producer_id=-1,
         client_transaction_version=0,
         next_producer_epoch=-1,
+        last_producer_epoch=-1,
         value_version=0,
     )
     assert decode(*encode(replace(record, value_version=0))) == plain
@@ -70,10 +72,10 @@ def test_the_bytes_are_those_of_the_schema() -> None:
         b"\0\0" + (7).to_bytes(8) + b"\0\2" + (60_000).to_bytes(4) + b"\1"
         b"\0\0\0\1\0\1t\0\0\0\2\0\0\0\0\0\0\0\3" + (11).to_bytes(8) + (10).to_bytes(8)
     )  # fmt: skip
-    _, flexible = encode(replace(SIMPLE, client_transaction_version=2))
+    _, flexible = encode(replace(SIMPLE, client_transaction_version=2, last_producer_epoch=1))
     assert flexible == (
         b"\0\1" + (7).to_bytes(8) + b"\0\2" + (60_000).to_bytes(4) + b"\1"
-        b"\2\2t\3\0\0\0\0\0\0\0\3\0" + (11).to_bytes(8) + (10).to_bytes(8) + b"\1\2\2\0\2"
+        b"\2\2t\3\0\0\0\0\0\0\0\3\0" + (11).to_bytes(8) + (10).to_bytes(8) + b"\2\2\2\0\2\4\2\0\1"
     )  # fmt: skip
 
 

@@ -16,6 +16,13 @@ class _Ended(NamedTuple):
     coordinator_epoch: int
 
 
+class Moment(NamedTuple):
+    """How many markers one loading of a shard had seen."""
+
+    ended: EndedTransactions
+    markers: int
+
+
 class EndedTransactions:
     """The last marker of each of the latest producers; `count` grows with every marker."""
 
@@ -47,7 +54,23 @@ class EndedTransactions:
         if ended is not None and end.coordinator_epoch < ended.coordinator_epoch:
             raise ApiError(ErrorCode.TRANSACTION_COORDINATOR_FENCED)
 
-    def since(self, producer_id: int, count: int) -> bool:
-        """Whether a transaction of the producer may have ended since there were so many markers."""
-        ended = self._last.get(producer_id)
-        return self.count - count > _REMEMBERED if ended is None else ended.number > count
+    def moment(self) -> Moment:
+        """From when on `validate_open_since` looks."""
+        return Moment(self, self.count)
+
+    def validate_open_since(self, moment: Moment, producer: ProducerIdAndEpoch, *, supports_epoch_bump: bool) -> None:
+        """Refuses a producer whose transaction may have ended since. Raises ApiError INVALID_TXN_STATE.
+
+        In transaction version 2 a transaction's marker has the epoch after its own: one of the same epoch is the late
+        one of the transaction before. COORDINATOR_LOAD_IN_PROGRESS where another loading of the shard has counted.
+        """
+        if moment.ended is not self:
+            raise ApiError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+        ended = self._last.get(producer.producer_id)
+        if ended is None:
+            may_have_ended = self.count - moment.markers > _REMEMBERED
+        else:
+            is_earlier = supports_epoch_bump and ended.producer_epoch <= producer.producer_epoch
+            may_have_ended = ended.number > moment.markers and not is_earlier
+        if may_have_ended:
+            raise ApiError(ErrorCode.INVALID_TXN_STATE)

@@ -28,7 +28,7 @@ from tailrace_coordinator.groups.classic.pending import PendingIds
 from tailrace_coordinator.groups.config import GroupConfig
 from tailrace_coordinator.groups.consumer.group import ConsumerGroup
 from tailrace_coordinator.groups.decision import EXPIRY_KEY, GroupDecision, Written, heartbeat_key
-from tailrace_coordinator.groups.ended_transactions import EndedTransactions
+from tailrace_coordinator.groups.ended_transactions import EndedTransactions, Moment
 from tailrace_coordinator.groups.group import Group, GroupDescription
 from tailrace_coordinator.groups.offsets import CommitHeader, Offsets, OffsetToCommit
 
@@ -167,10 +167,10 @@ class GroupMachine:
         that was fenced.
         """
 
-        def decide(decision: GroupDecision) -> int | None:
+        def decide(decision: GroupDecision) -> Moment | None:
             self.ended.validate_epoch(producer)
             producer_id, epoch = producer
-            return None if self.offsets.pending.epoch_of(producer_id) == epoch else self.ended.count
+            return None if self.offsets.pending.epoch_of(producer_id) == epoch else self.ended.moment()
 
         return self._answer(now_ms, token, decide)
 
@@ -181,11 +181,14 @@ class GroupMachine:
         request: CommitHeader,
         positions: Sequence[OffsetToCommit],
         producer: ProducerIdAndEpoch,
-        verified: int | None,
+        verified: Moment | None,
+        *,
+        supports_epoch_bump: bool,
     ) -> GroupEffects:
         """Replies one ErrorCode per position (TxnOffsetCommit). verified: what open_transaction replied.
 
         INVALID_TXN_STATE if the transaction has ended since; it is a later one that this came too late for.
+        supports_epoch_bump: the producer's transactions are of version 2.
         """
 
         def decide(decision: GroupDecision) -> list[ErrorCode]:
@@ -194,8 +197,10 @@ class GroupMachine:
             if self.offsets.pending.epoch_of(producer_id) > epoch:
                 raise ApiError(ErrorCode.INVALID_PRODUCER_EPOCH)
             is_open = self.offsets.pending.epoch_of(producer_id) == epoch
-            if not is_open and (verified is None or self.ended.since(producer_id, verified)):
+            if not is_open and verified is None:
                 raise ApiError(ErrorCode.INVALID_TXN_STATE)
+            if not is_open and verified is not None:
+                self.ended.validate_open_since(verified, producer, supports_epoch_bump=supports_epoch_bump)
             return offsets.commit(decision, self.groups, request, positions, producer)
 
         return self._answer(now_ms, token, decide)

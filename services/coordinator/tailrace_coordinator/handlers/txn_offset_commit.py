@@ -14,6 +14,7 @@ from tailrace.net.pieces import freed, in_pieces
 from tailrace.state import ProducerIdAndEpoch
 from tailrace.wire.messages import TxnOffsetCommitRequest, TxnOffsetCommitResponse
 from tailrace_coordinator.coordinator import Coordinator
+from tailrace_coordinator.groups.ended_transactions import Moment
 from tailrace_coordinator.groups.offsets import CommitHeader
 from tailrace_coordinator.handlers import offset_commit
 from tailrace_coordinator.transactions.asking import verify
@@ -61,18 +62,18 @@ async def _commit(
         request.group_instance_id if has_member else None,
         context.api_version,
     )
-    verified: int | None = await groups.ask(
+    supports_epoch_bump = context.api_version >= _ADDS_FROM
+    verified: Moment | None = await groups.ask(
         request, lambda machine, now_ms, token: machine.open_transaction(now_ms, token, producer)
     )
     if verified is not None:
         partition = (groups.topic, groups.partition_of(request.group_id))
-        adds = context.api_version >= _ADDS_FROM
-        await verify(coordinator, request.transactional_id, producer, partition, adds=adds)
+        await verify(coordinator, request.transactional_id, producer, partition, adds=supports_epoch_bump)
     codes: list[ErrorCode] = await groups.ask_in_pieces(
         request,
         positions,
         lambda some, machine, now_ms, token: machine.commit_in_transaction(
-            now_ms, token, commit, some, producer, verified
+            now_ms, token, commit, some, producer, verified, supports_epoch_bump=supports_epoch_bump
         ),
     )
     return codes

@@ -12,11 +12,10 @@ from tailrace.coordination.transaction_records import Status, TransactionState
 from tailrace.errors import ApiError, ErrorCode
 from tailrace.records.batch import LAST_PRODUCER_EPOCH
 from tailrace.state import ProducerIdAndEpoch
-from tailrace_coordinator.transactions.state import NO_PRODUCER_ID, is_exhausted
+from tailrace_coordinator.transactions.state import ENDING, NO_PRODUCER_ID, is_exhausted
 
 _PREPARE = {True: Status.PREPARE_COMMIT, False: Status.PREPARE_ABORT}
 _COMPLETE = {True: Status.COMPLETE_COMMIT, False: Status.COMPLETE_ABORT}
-_PREPARED = frozenset(_PREPARE.values())
 _COMPLETED = frozenset(_COMPLETE.values())
 
 
@@ -45,42 +44,43 @@ def _of_version_1(found: TransactionState, request: End) -> Status | None:
         raise ApiError(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
     if found.producer_epoch != request.producer.producer_epoch:
         raise ApiError(ErrorCode.PRODUCER_FENCED)
+    if found.state in ENDING:
+        raise ApiError(ErrorCode.CONCURRENT_TRANSACTIONS)
     if found.state is Status.ONGOING:
         return _PREPARE[request.commit]
     if found.state is _COMPLETE[request.commit]:
         return None
-    raise _refusal(found, request)
+    raise ApiError(ErrorCode.INVALID_TXN_STATE)
 
 
 def _of_version_2(found: TransactionState, request: End) -> Status | None:
+    if found.state in ENDING:  # before all else: whoever has been told the next epoch or id may end the next one soon
+        raise ApiError(ErrorCode.CONCURRENT_TRANSACTIONS)
     producer_id, epoch = request.producer
-    if found.next_producer_id == producer_id != NO_PRODUCER_ID:
-        raise ApiError(ErrorCode.CONCURRENT_TRANSACTIONS)  # told of it, but the id counts from the last marker on
-    again = found.producer_epoch == epoch + 1
-    again_with_next_id = found.previous_producer_id == producer_id and is_exhausted(epoch) and found.producer_epoch == 0
-    if found.producer_id != producer_id and not again_with_next_id:
+    is_present = (found.producer_id, found.producer_epoch) == request.producer
+    is_retry = (found.producer_id == producer_id and found.producer_epoch == epoch + 1) or (
+        found.previous_producer_id == producer_id and is_exhausted(epoch) and found.producer_epoch == 0
+    )
+    if found.producer_id != producer_id and not is_retry:
         raise ApiError(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
-    is_retry = again or (again_with_next_id and found.state in _COMPLETED)
-    is_present = found.producer_epoch == epoch and found.producer_id == producer_id
-    if found.state in _PREPARED:
-        if not again:
-            raise ApiError(ErrorCode.PRODUCER_FENCED)
-        raise _refusal(found, request)
-    if not (is_present or (found.state in _COMPLETED and is_retry)):
+    if not is_present and not (is_retry and found.state in _COMPLETED):
         raise ApiError(ErrorCode.PRODUCER_FENCED)
     if found.state is Status.ONGOING:
         return _PREPARE[request.commit]
-    if is_retry and not is_present:
-        if found.state is not _COMPLETE[request.commit]:
-            raise ApiError(ErrorCode.INVALID_TXN_STATE)
+    return _again(found, commit=request.commit) if is_retry else _of_nothing(commit=request.commit)
+
+
+def _again(found: TransactionState, *, commit: bool) -> Status | None:
+    """What ended with the epoch before is asked for once more, or the coordinator has aborted it by itself."""
+    if found.state is _COMPLETE[commit]:
         # Aborted by a fence that took the last epoch, which no client is given: it goes on with another producer id.
         return Status.PREPARE_ABORT if found.producer_epoch == LAST_PRODUCER_EPOCH else None
-    if request.commit:
+    # A client asks for one outcome only: what it wanted to commit was aborted by the coordinator (KAFKA-20785).
+    raise ApiError(ErrorCode.PRODUCER_FENCED if commit else ErrorCode.INVALID_TXN_STATE)
+
+
+def _of_nothing(*, commit: bool) -> Status:
+    """Nothing was begun, or no coordinator has heard of it: an abort takes the next epoch all the same."""
+    if commit:
         raise ApiError(ErrorCode.INVALID_TXN_STATE)
-    return Status.PREPARE_ABORT  # nothing was begun, or no coordinator has heard of it: the epoch goes on all the same
-
-
-def _refusal(found: TransactionState, request: End) -> ApiError:
-    if found.state is _PREPARE[request.commit]:
-        return ApiError(ErrorCode.CONCURRENT_TRANSACTIONS)
-    return ApiError(ErrorCode.INVALID_TXN_STATE)
+    return Status.PREPARE_ABORT

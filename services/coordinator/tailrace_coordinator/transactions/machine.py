@@ -102,15 +102,13 @@ class TransactionMachine:
         if found.state is Status.ONGOING:
             self._fence(decision, found)
             raise _Fencing  # the producer asks again, and gets an epoch of its own
-        is_known = expected.producer_id != NO_PRODUCER_ID
-        if state.is_exhausted(found.producer_epoch) and (
-            not is_known or expected.producer_epoch == found.producer_epoch
-        ):
+        expected_epoch, timeout_ms = expected.producer_epoch, request.timeout_ms
+        if state.takes_next_producer_id(found, expected_epoch):
             if new_id == NO_PRODUCER_ID:
                 raise NeedsProducerId
-            after = state.with_next_producer_id(found, new_id, request.timeout_ms, now_ms, is_known=is_known)
+            after = state.with_next_producer_id(found, new_id, expected_epoch, timeout_ms, now_ms)
         else:
-            after = state.with_next_epoch(found, expected.producer_epoch, request.timeout_ms, now_ms)
+            after = state.with_next_epoch(found, expected_epoch, timeout_ms, now_ms)
         self._append(decision, after)
         return ProducerIdAndEpoch(after.producer_id, after.producer_epoch)
 

@@ -32,6 +32,15 @@ def is_exhausted(producer_epoch: int) -> bool:
     return producer_epoch >= LAST_PRODUCER_EPOCH - 1  # the last one is of a fence only
 
 
+def takes_next_producer_id(state: TransactionState, expected_epoch: int) -> bool:
+    """Whether InitProducerId with this epoch (-1: a new producer) finds no epoch left to give."""
+    if not is_exhausted(state.producer_epoch):
+        return False
+    if expected_epoch in (NO_PRODUCER_EPOCH, state.producer_epoch):
+        return True
+    return expected_epoch == state.last_producer_epoch and state.producer_epoch == LAST_PRODUCER_EPOCH  # of a fence
+
+
 def with_next_epoch(state: TransactionState, expected_epoch: int, timeout_ms: int, now_ms: int) -> TransactionState:
     """InitProducerId: fences who had the epoch before. expected_epoch -1: the producer is new (KIP-360).
 
@@ -50,9 +59,9 @@ def with_next_epoch(state: TransactionState, expected_epoch: int, timeout_ms: in
 
 
 def with_next_producer_id(
-    state: TransactionState, producer_id: int, timeout_ms: int, now_ms: int, *, is_known: bool
+    state: TransactionState, producer_id: int, expected_epoch: int, timeout_ms: int, now_ms: int
 ) -> TransactionState:
-    """InitProducerId where the epochs are used up; is_known: the producer said which it had, and may ask again."""
+    """InitProducerId where the epochs are used up. A producer that said which epoch it had may ask again."""
     return _emptied(
         state,
         timeout_ms,
@@ -60,7 +69,7 @@ def with_next_producer_id(
         producer_id=producer_id,
         previous_producer_id=state.producer_id,
         producer_epoch=0,
-        last_producer_epoch=state.producer_epoch if is_known else NO_PRODUCER_EPOCH,
+        last_producer_epoch=expected_epoch,
     )
 
 
@@ -116,12 +125,15 @@ def prepared(
 
 
 def fenced(state: TransactionState, now_ms: int) -> TransactionState:
-    """An abort that no producer asked for: one timed out, or another of its id begins. No client has the epoch."""
+    """An abort that no producer asked for: a transaction timed out, or another producer of its id begins.
+
+    No client has the epoch. One that names the epoch before gets it from InitProducerId, unless another was sooner.
+    """
     return replace(
         state,
         state=Status.PREPARE_ABORT,
         producer_epoch=min(state.producer_epoch + 1, LAST_PRODUCER_EPOCH),
-        last_producer_epoch=NO_PRODUCER_EPOCH,
+        last_producer_epoch=state.producer_epoch,
         last_update_timestamp_ms=now_ms,
     )
 

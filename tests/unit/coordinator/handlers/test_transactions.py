@@ -5,14 +5,13 @@ from __future__ import annotations
 import asyncio
 from dataclasses import replace
 from typing import Any
-from uuid import UUID
 
-from support.coordinator import MemoryPeers, Stage, image, settle
+from support.coordinator import MemoryPeers, settle
+from support.transaction_cluster import TRANSACTIONS_ID, Cluster, whole
 from tailrace.clock import ManualClock
 from tailrace.coordination.transaction_records import Status, TransactionState
 from tailrace.errors import ApiError, ErrorCode
-from tailrace.kafka.topics import GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC
-from tailrace.metadata.image import MetadataImage, PartitionImage, ShardImage, TopicImage
+from tailrace.kafka.topics import GROUP_METADATA_TOPIC
 from tailrace.metadata.records import Endpoint
 from tailrace.net.address import Address
 from tailrace.wire import messages as m
@@ -20,129 +19,6 @@ from tailrace_coordinator.shards.partition_log import OwnedPartition
 from tailrace_coordinator.transactions.decision import SendMarkers
 from tailrace_coordinator.transactions.markers import MarkerSender
 from tailrace_coordinator.transactions.state import created, prepared, with_partitions
-
-TRANSACTIONS_ID = UUID(int=20)
-
-
-def whole(*, transaction_epoch: int = 3, offsets_epoch: int = 1) -> MetadataImage:
-    """A partition of each internal topic, both owned by coordinator 0, and topic "t"."""
-    base = image(shard_epoch=offsets_epoch)
-    topic = TopicImage(TRANSACTION_STATE_TOPIC, TRANSACTIONS_ID, (PartitionImage((0,), (0,), 0, 0, 0),))
-    coordinator = replace(base.services["coordinator", 0], endpoints=(Endpoint("INTERNAL", "127.0.0.1", 2),))
-    return replace(
-        base,
-        topics={**base.topics, topic.name: topic},
-        topic_names={**base.topic_names, TRANSACTIONS_ID: topic.name},
-        services={("coordinator", 0): coordinator},
-        shards={**base.shards, (topic.name, 0): ShardImage(topic.name, 0, 0, transaction_epoch)},
-        features={"transaction.version": 2},
-    )
-
-
-class Cluster:
-    """The coordinator asks itself and a broker, whose answers to markers are `codes`, in order; then NONE."""
-
-    def __init__(self) -> None:
-        self.stage = Stage()
-        self.stage.peers.answer = self._answer
-        self.codes: list[ErrorCode] = []
-        self.markers: list[Any] = []
-
-    async def start(self) -> Cluster:
-        await self.stage.become(whole())
-        return self
-
-    async def _answer(self, address: Any, request: Any) -> Any:
-        if isinstance(request, m.WriteTxnMarkersRequest) and address.port == 1:
-            return self._broker(request)
-        version = 2 if isinstance(request, m.WriteTxnMarkersRequest) else 5
-        return await self.stage.ask(request, version)
-
-    def _broker(self, request: Any) -> Any:
-        self.markers += request.markers
-        row = m.WriteTxnMarkersResponse.WritableTxnMarkerResult
-        topic = row.WritableTxnMarkerTopicResult
-        partition = topic.WritableTxnMarkerPartitionResult
-        code = self.codes.pop(0) if self.codes else ErrorCode.NONE
-        return m.WriteTxnMarkersResponse(
-            markers=[
-                row(
-                    producer_id=marker.producer_id,
-                    topics=[
-                        topic(name=t.name, partitions=[partition(partition_index=0, error_code=code)])
-                        for t in marker.topics
-                    ],
-                )
-                for marker in request.markers
-            ]
-        )
-
-    async def init(self, version: int = 5, **changed: Any) -> Any:
-        fields: dict[str, Any] = dict(transactional_id="id", transaction_timeout_ms=1000)
-        request = m.InitProducerIdRequest(**{**fields, "producer_id": -1, "producer_epoch": -1, **changed})
-        return await self.stage.answered(self.stage.ask(request, version))
-
-    async def add_offsets(self, producer: Any, version: int = 3) -> int:
-        request = m.AddOffsetsToTxnRequest(
-            transactional_id="id",
-            producer_id=producer.producer_id,
-            producer_epoch=producer.producer_epoch,
-            group_id="g",
-        )
-        code: int = (await self.stage.answered(self.stage.ask(request, version))).error_code
-        return code
-
-    async def add(self, producer: Any, topic: str = "t", version: int = 3) -> int:
-        row = m.AddPartitionsToTxnRequest.AddPartitionsToTxnTopic
-        request = m.AddPartitionsToTxnRequest(
-            v3_and_below_transactional_id="id",
-            v3_and_below_producer_id=producer.producer_id,
-            v3_and_below_producer_epoch=producer.producer_epoch,
-            v3_and_below_topics=[row(name=topic, partitions=[0])],
-        )
-        answer = await self.stage.answered(self.stage.ask(request, version))
-        code: int = answer.results_by_topic_v3_and_below[0].results_by_partition[0].partition_error_code
-        return code
-
-    async def commit(self, producer: Any, offset: int, version: int = 3) -> int:
-        topic = m.TxnOffsetCommitRequest.TxnOffsetCommitRequestTopic
-        row = topic.TxnOffsetCommitRequestPartition
-        request = m.TxnOffsetCommitRequest(
-            transactional_id="id",
-            group_id="g",
-            producer_id=producer.producer_id,
-            producer_epoch=producer.producer_epoch,
-            topics=[topic(name="t", partitions=[row(partition_index=0, committed_offset=offset)])],
-        )
-        answer = await self.stage.answered(self.stage.ask(request, version))
-        code: int = answer.topics[0].partitions[0].error_code
-        return code
-
-    async def end(self, producer: Any, committed: bool, version: int = 3) -> Any:
-        request = m.EndTxnRequest(
-            transactional_id="id",
-            producer_id=producer.producer_id,
-            producer_epoch=producer.producer_epoch,
-            committed=committed,
-        )
-        return await self.stage.answered(self.stage.ask(request, version))
-
-    async def fetched(self, *, require_stable: bool = False) -> tuple[int, int]:
-        """(offset, error code) of t-0 in group g."""
-        group = m.OffsetFetchRequest.OffsetFetchRequestGroup
-        topics = [group.OffsetFetchRequestTopics(name="t", partition_indexes=[0])]
-        request = m.OffsetFetchRequest(groups=[group(group_id="g", topics=topics)], require_stable=require_stable)
-        answer = await self.stage.answered(self.stage.ask(request, 9))
-        found = answer.groups[0].topics[0].partitions[0]
-        return found.committed_offset, found.error_code
-
-    async def described(self) -> Any:
-        request = m.DescribeTransactionsRequest(transactional_ids=["id"])
-        return (await self.stage.answered(self.stage.ask(request, 0))).transaction_states[0]
-
-    async def state(self) -> str:
-        state: str = (await self.described()).transaction_state
-        return state
 
 
 async def test_offsets_count_from_the_commit_on_and_never_after_an_abort() -> None:
@@ -431,6 +307,23 @@ async def test_a_late_marker_of_the_transaction_before_ends_no_later_one() -> No
     assert (await cluster.end(later, False, version=5)).error_code == ErrorCode.NONE
     await settle()
     assert await cluster.fetched(require_stable=True) == (5, ErrorCode.NONE)
+
+
+async def test_offsets_are_the_first_act_after_a_commit_whose_marker_is_under_way() -> None:
+    """The marker comes while the transaction's coordinator is asked; it is of the transaction before."""
+    cluster = await Cluster().start()
+    producer = await cluster.init()
+    assert await cluster.commit(producer, 5, version=5) == ErrorCode.NONE
+    cluster.own_markers.clear()
+    later = await cluster.end(producer, True, version=5)
+    committing = asyncio.ensure_future(cluster.commit(later, 9, version=5))
+    await settle()
+    cluster.own_markers.set()
+    assert await committing == ErrorCode.NONE
+    assert await cluster.fetched() == (5, ErrorCode.NONE)
+    assert (await cluster.end(later, True, version=5)).error_code == ErrorCode.NONE
+    await settle()
+    assert await cluster.fetched(require_stable=True) == (9, ErrorCode.NONE)
 
 
 async def test_requests_without_an_id_or_with_half_a_producer_are_refused() -> None:

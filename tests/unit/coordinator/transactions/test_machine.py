@@ -38,6 +38,7 @@ def test_a_producer_that_goes_on_after_an_error_may_ask_again() -> None:
     second = ids.init(first)
     assert second == ProducerIdAndEpoch(1001, 1)
     assert ids.init(first) == second  # the answer was lost
+    assert ids.reloaded().init(first) == second  # with its coordinator (KAFKA-20357)
     assert ids.init(second) == ProducerIdAndEpoch(1001, 2)
     assert ids.init(ProducerIdAndEpoch(999, 0)) is ErrorCode.PRODUCER_FENCED
 
@@ -63,7 +64,7 @@ def test_an_outcome_is_decided_once_and_told_again_to_who_asks_again(commit: boo
     ids, producer = begun()
     assert ids.end(producer, commit) == producer
     assert ids.end(producer, commit) is ErrorCode.CONCURRENT_TRANSACTIONS
-    assert ids.end(producer, not commit) is ErrorCode.INVALID_TXN_STATE
+    assert ids.end(producer, not commit) is ErrorCode.CONCURRENT_TRANSACTIONS
     assert ids.add(producer, Q) is ErrorCode.CONCURRENT_TRANSACTIONS
     ids.complete()
     assert ids.end(producer, commit) == producer
@@ -119,11 +120,12 @@ def test_of_version_2_each_end_takes_the_next_epoch_and_a_retry_has_the_one_befo
     assert ids.end(producer, commit, version=2) == after
     assert ids.markers[0].producer_epoch == 1
     assert ids.end(producer, commit, version=2) is ErrorCode.CONCURRENT_TRANSACTIONS
-    assert ids.end(producer, not commit, version=2) is ErrorCode.INVALID_TXN_STATE
-    assert ids.end(after, commit, version=2) is ErrorCode.PRODUCER_FENCED
+    assert ids.end(producer, not commit, version=2) is ErrorCode.CONCURRENT_TRANSACTIONS
+    assert ids.end(after, False, version=2) is ErrorCode.CONCURRENT_TRANSACTIONS
     ids.complete()
     assert ids.end(producer, commit, version=2) == after
-    assert ids.end(producer, not commit, version=2) is ErrorCode.INVALID_TXN_STATE
+    other = ids.end(producer, not commit, version=2)
+    assert other is (ErrorCode.INVALID_TXN_STATE if commit else ErrorCode.PRODUCER_FENCED)
     assert ids.add(producer, P, version=2) is ErrorCode.PRODUCER_FENCED
     assert ids.end(after, True, version=2) is ErrorCode.INVALID_TXN_STATE
 
@@ -152,6 +154,7 @@ def test_used_up_epochs_take_another_producer_id() -> None:
     after = ids.init(producer)
     assert after == ProducerIdAndEpoch(1002, 0)
     assert ids.init(producer) == ProducerIdAndEpoch(1002, 0)  # its answer was lost
+    assert ids.reloaded().init(producer) == ProducerIdAndEpoch(1002, 0)
     assert ids.reloaded().init(after) == ProducerIdAndEpoch(1002, 1)
 
 
@@ -188,7 +191,10 @@ def test_a_fence_at_the_last_epoch_does_not_go_beyond_what_a_record_holds() -> N
     assert ids.init() is ErrorCode.CONCURRENT_TRANSACTIONS
     assert ids.state().producer_epoch == LAST + 1
     ids.complete()
-    assert ids.init() == ProducerIdAndEpoch(1002, 0)
+    assert ids.reloaded().init().producer_epoch == 0
+    after = ids.init(producer)
+    assert after == ProducerIdAndEpoch(1002, 0)  # the fence's own epoch is never given
+    assert ids.init(producer) == after
 
 
 def test_of_version_2_who_ends_what_a_fence_at_the_last_epoch_aborted_gets_another_producer_id() -> None:
@@ -198,7 +204,7 @@ def test_of_version_2_who_ends_what_a_fence_at_the_last_epoch_aborted_gets_anoth
     ids.now_ms += 60_000
     ids.timer(TIMEOUTS_KEY)
     ids.complete()
-    assert ids.end(producer, True, version=2) is ErrorCode.INVALID_TXN_STATE
+    assert ids.end(producer, True, version=2) is ErrorCode.PRODUCER_FENCED
     after = ids.end(producer, False, version=2)
     assert after == ProducerIdAndEpoch(1002, 0)
     assert ids.end(producer, False, version=2) == after  # its answer was lost
@@ -227,7 +233,9 @@ def test_what_is_past_its_timeout_is_aborted_and_its_producer_fenced() -> None:
     assert ids.state().state is Status.PREPARE_ABORT
     ids.complete()
     assert ids.add(producer, P) is ErrorCode.PRODUCER_FENCED
+    assert ids.reloaded().init(producer) == ProducerIdAndEpoch(producer.producer_id, 1)  # it goes on (KIP-360)
     assert ids.init() == ProducerIdAndEpoch(producer.producer_id, 2)
+    assert ids.init(producer) is ErrorCode.PRODUCER_FENCED
 
 
 def test_an_idle_id_is_forgotten_and_one_at_work_is_not() -> None:
