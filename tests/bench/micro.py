@@ -108,7 +108,7 @@ def log_steps(size: int, folder: Path) -> tuple[dict[str, Step], Log]:
 def _recycle(log: Log) -> None:
     """Drops old segments, so that the measured appends write to memory that was touched before."""
     log.delete_retention(1, log.log_end_offset)
-    for path in log.removable_files(1):
+    for path in log.segments.pending_deletions.due(1):
         Path(path).unlink()
 
 

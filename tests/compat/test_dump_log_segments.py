@@ -38,6 +38,7 @@ from tailrace.errors import ErrorCode
 from tailrace.kafka.topics import TRANSACTION_STATE_TOPIC
 from tailrace.log.config import LogConfig
 from tailrace.log.directory.log_dir import LogDir
+from tailrace.log.filesystem.pending_deletions import remove_paths
 from tailrace.log.filesystem.real import RealFilesystem
 from tailrace.log.log import Log
 from tailrace.log.producers.transactions import AbortedTransaction, encode
@@ -117,7 +118,7 @@ def filled_partition(path: Path) -> Path:
     log.finish_compaction(compaction)
     fill(log, range(120, 250))
     directory = Path(log.directory)
-    logs.retention.remove(log.removable_files(NOW + CONFIG.file_delete_delay_ms))
+    remove_paths(logs.guard, logs.pending_deletions.due(NOW + CONFIG.file_delete_delay_ms))
     logs.close(broker_epoch=3)
     return directory
 

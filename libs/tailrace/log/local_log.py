@@ -127,7 +127,7 @@ class LocalLog:
         try:
             segment.create()
             if emptied:
-                self.segments.doomed.take(self.segments.active)
+                self.segments.retire(self.segments.active)
                 self.segments.drop_active()
         except OSError:
             # Its name may be there: nothing is appended behind its base offset before the roll has succeeded.

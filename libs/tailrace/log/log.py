@@ -290,7 +290,7 @@ class Log(LocalLog):
     def delete_retention(self, now_ms: int, high_watermark: int, *, known_only: bool = False) -> int:
         """Gives up segments by retention.ms, retention.bytes and the log start offset; how many.
 
-        Their files are renamed to .deleted and come out of removable_files() after file.delete.delay.ms. known_only:
+        Their files are renamed to .deleted and are removed after file.delete.delay.ms. known_only:
         none is given up by an age that would have to be read.
         """
         return retention.delete_retention(self, now_ms, high_watermark, known_only=known_only)
@@ -298,10 +298,6 @@ class Log(LocalLog):
     def begin_look_at_age(self, now_ms: int, high_watermark: int) -> Look | None:
         """What must be read for that, in a thread if you like, an old segment at a time; None if nothing."""
         return retention.begin_look(self, now_ms, high_watermark)
-
-    def removable_files(self, now_ms: int) -> list[str]:
-        """Deleted files whose delay is over; the caller removes them (a large one takes a while: in a thread)."""
-        return self.segments.doomed.due(now_ms)
 
     # -- compaction --------------------------------------------------------------------------------------------------
 

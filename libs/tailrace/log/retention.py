@@ -86,6 +86,6 @@ def _give_up(log: LocalLog, count: int, now_ms: int) -> None:
         log.roll()
     log.advance_log_start_offset(max(log.log_start_offset, log.segments.bases[count]))
     for segment in log.segments[:count]:
-        log.segments.doomed.take(segment, now_ms, log.config.file_delete_delay_ms)
+        log.segments.retire(segment, now_ms, log.config.file_delete_delay_ms)
     log.segments.drop_first(count)
     remove_snapshots(log.filesystem, log.directory, log.segments.bases)

@@ -13,10 +13,11 @@ from typing import Final, overload
 from weakref import ref
 
 from tailrace.log.config import LogSettings
-from tailrace.log.directory.deletion import Doomed
+from tailrace.log.filesystem.names import DELETED_SUFFIX
+from tailrace.log.filesystem.pending_deletions import PendingDeletions
 from tailrace.log.read import Reader
 from tailrace.log.segment.search import indexes_of
-from tailrace.log.segment.segment import Segment
+from tailrace.log.segment.segment import SUFFIXES, Segment
 
 _MAX_PLACES: Final = 64
 
@@ -36,7 +37,7 @@ class LogSegments(Sequence[Segment]):
         self.active = segments[-1]
         self.reader = Reader()
         self.places: dict[int, tuple[Segment, int]] = {}  # where the batch after a finished read begins
-        self.doomed = Doomed()
+        self.pending_deletions = PendingDeletions()  # a log directory has one for all its logs
         self.has_aborted = any(segment.aborted for segment in segments)  # or had since the log was opened
         self.on_damage: Callable[[Segment], None] = lambda segment: None  # hears once of each damaged segment or index
         # A segment that held its log would keep the files of a deleted one, and their space, until a collection.
@@ -89,6 +90,15 @@ class LogSegments(Sequence[Segment]):
         if len(self.places) >= _MAX_PLACES:
             self.places.clear()
         self.places[offset] = (segment, position)
+
+    def retire(self, segment: Segment, now_ms: int = 0, delay_ms: int = 0) -> None:
+        """Takes the segment's names away and has its files removed; a slice of it can still be read."""
+        # The .log goes last, so that a crash in between leaves a segment whose indexes are rebuilt.
+        for suffix in reversed(SUFFIXES):
+            path = segment.path(suffix)
+            with suppress(FileNotFoundError):
+                segment.filesystem.rename(path, path + DELETED_SUFFIX)
+                self.pending_deletions.add(path + DELETED_SUFFIX, now_ms, delay_ms)
 
     # -- what comes and goes; the files of those that go are the caller's ----------------------------------------------
 

@@ -25,7 +25,7 @@ def truncate_to(log: LocalLog, offset: int) -> None:
         return
     _lower_checkpoints(log, offset)
     for segment in reversed(log.segments[keep:]):  # newest first: a crash in between leaves no gap
-        log.segments.doomed.take(segment)
+        log.segments.retire(segment)
     # With them, or a snapshot of what was cut could come back behind new records of its offsets.
     remove_snapshots_above(log.filesystem, log.directory, offset)
     log.filesystem.sync_directory(log.directory)
@@ -72,7 +72,7 @@ def reset_to(log: LocalLog, offset: int) -> None:
     _lower_checkpoints(log, offset)
     remove_all_snapshots(log.filesystem, log.directory)
     for segment in log.segments:
-        log.segments.doomed.take(segment)
+        log.segments.retire(segment)
     log.filesystem.sync_directory(log.directory)
     log.segments.clear()
     log.log_start_offset = offset

@@ -21,6 +21,7 @@ from tailrace.log.directory.checkpoints import DISK_FAILED
 from tailrace.log.directory.log_dir import LogDir
 from tailrace.log.filesystem.guard import Guard
 from tailrace.log.filesystem.memory import CHANGES, MemoryFilesystem
+from tailrace.log.filesystem.pending_deletions import remove_paths
 from tailrace.log.filesystem.port import Filesystem
 from tailrace.log.flush import Flush
 from tailrace.log.log import Log, LogAppendResult
@@ -467,9 +468,9 @@ class Machine:
     def retain(self) -> None:
         """Retention, and the removal of what was due for it."""
         self.logs.high_watermarks[PLACE] = self.high_watermark
-        paths = self.logs.retention.apply(self.now_ms)
+        self.logs.retention.apply(self.now_ms)
         self.moved_start()
-        self.logs.retention.remove(paths)
+        remove_paths(self.logs.guard, self.logs.pending_deletions.due(self.now_ms))
 
     def delete_records(self) -> None:
         """Up to somewhere below the high watermark; it is acknowledged when the disk has it."""

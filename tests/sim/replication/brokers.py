@@ -22,6 +22,7 @@ from tailrace.errors import ErrorCode
 from tailrace.log.config import LogConfig
 from tailrace.log.directory.log_dir import LogDir
 from tailrace.log.filesystem.memory import MemoryFilesystem
+from tailrace.log.filesystem.pending_deletions import remove_paths
 from tailrace.log.flush import Flush
 from tailrace.log.log import Log
 from tailrace.metadata.image import MetadataImage
@@ -384,8 +385,8 @@ class Broker(Process):
                     self.logs.high_watermarks[TOPIC, index] = replica.high_watermark
             self.logs.checkpoint()
             if self.settings.deletes:
-                for doomed in self.logs.retention.steps(self.wall_ms()):
-                    self.logs.retention.remove(doomed)
+                self.logs.retention.apply(self.wall_ms())
+                remove_paths(self.logs.guard, self.logs.pending_deletions.due(self.wall_ms()))
         except OSError as failed:
             self.say(f"housekeeping failed: {failed}")
         self.after(self.settings.checkpoint_ms, self._checkpoint)

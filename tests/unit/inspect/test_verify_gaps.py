@@ -11,6 +11,7 @@ from tailrace.inspect.verify import verify
 from tailrace.log.directory import checkpoints
 from tailrace.log.directory.checkpoint_copies import COPY_SUFFIX
 from tailrace.log.directory.log_dir import LogDir
+from tailrace.log.filesystem.pending_deletions import remove_paths
 from tailrace.log.filesystem.real import RealFilesystem
 from tailrace.records.record import Record, build
 
@@ -29,7 +30,7 @@ def followers_copy(path: Path) -> Path:
     compaction.run()
     log.finish_compaction(compaction)
     logs.high_watermarks["topic", 0] = log.log_end_offset
-    logs.retention.remove(log.removable_files(NOW + COMPACTED.file_delete_delay_ms))
+    remove_paths(logs.guard, logs.pending_deletions.due(NOW + COMPACTED.file_delete_delay_ms))
     logs.close(broker_epoch=5)
     for name in (checkpoints.CLEANER_OFFSET, checkpoints.CLEANER_OFFSET + COPY_SUFFIX):
         (path / name).unlink(missing_ok=True)

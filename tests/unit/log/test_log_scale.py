@@ -313,24 +313,6 @@ def test_a_log_says_whether_a_flush_is_to_come_without_another_append(settings: 
     assert not log.flush_to_come
 
 
-def test_retention_in_steps_does_what_retention_does() -> None:
-    settings = with_settings(retention_ms=1, file_delete_delay_ms=0)
-    found = []
-    for in_steps in (False, True):
-        filesystem = MemoryFilesystem()
-        logs = open_dir(filesystem)
-        for partition in range(120):
-            log = logs.create("t", partition, TOPIC_ID, settings)
-            append(log, b"v" * 600)
-            append(log, b"v" * 600)
-            logs.high_watermarks["t", partition] = 2
-        later = NOW + 10_000
-        steps = list(logs.retention.steps(later)) if in_steps else [logs.retention.apply(later)]
-        found.append(sorted(path for paths in steps for path in paths))
-        assert len(steps) == (1 + 3 if in_steps else 1)
-    assert found[0] == found[1] and len(found[0]) >= 120
-
-
 def test_a_close_begins_with_some_logs_at_a_time_so_that_their_files_do_not_pile_up() -> None:
     filesystem = MemoryFilesystem()
     logs = filled(filesystem, 600)

@@ -51,8 +51,8 @@ def swap(log: LocalLog, compaction: Compaction) -> Iterator[None]:
             log.compaction = None
             discard(output)
             continue
-        since_ms, delay_ms = compaction.job.now_ms, log.config.file_delete_delay_ms
-        swap_in(output, here, partial(log.segments.doomed.take, since_ms=since_ms, delay_ms=delay_ms))
+        now_ms, delay_ms = compaction.job.now_ms, log.config.file_delete_delay_ms
+        swap_in(output, here, partial(log.segments.retire, now_ms=now_ms, delay_ms=delay_ms))
         output.end_offset = here[-1].end_offset
         log.segments.replace(at, len(bases), output)
         yield

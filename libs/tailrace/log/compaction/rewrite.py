@@ -18,9 +18,9 @@ from tailrace.log.compaction.cleanable import grouped
 from tailrace.log.compaction.retained import BYTES_PER_KEY, LastRecord, OffsetMap, Retention
 from tailrace.log.compaction.swap import discard
 from tailrace.log.compaction.transactions import Markers, TransactionScan, retained_index
+from tailrace.log.filesystem.names import CLEANED_SUFFIX
 from tailrace.log.filesystem.port import Filesystem, join
 from tailrace.log.producers.transactions import DamagedIndex, marker_type
-from tailrace.log.recovery.loader import CLEANED_SUFFIX
 from tailrace.log.segment.batches import scan
 from tailrace.log.segment.search import load_indexes, position_of
 from tailrace.log.segment.segment import LOG_SUFFIX, Segment

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Final
 
-from tailrace.log.recovery.loader import CLEANED_SUFFIX, SWAP_SUFFIX
+from tailrace.log.filesystem.names import CLEANED_SUFFIX, SWAP_SUFFIX
 from tailrace.log.segment.index import INDEX_SUFFIX, TIME_INDEX_SUFFIX
 from tailrace.log.segment.segment import LOG_SUFFIX, Segment
 from tailrace.log.segment.transaction_index import TRANSACTION_INDEX_SUFFIX, TRANSACTION_SUMS_SUFFIX

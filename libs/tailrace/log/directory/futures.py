@@ -12,9 +12,9 @@ from uuid import UUID
 from tailrace.kafka.ids import TopicPartition
 from tailrace.log.config import LogSettings
 from tailrace.log.directory.checkpoints import PARTITION_METADATA, format_partition_metadata, topic_id_in
-from tailrace.log.directory.deletion import Delayed
 from tailrace.log.directory.offsets import DirOffsets
-from tailrace.log.directory.unopened_log import DELETE_SUFFIX, FUTURE_SUFFIX
+from tailrace.log.filesystem.names import DELETE_SUFFIX, FUTURE_SUFFIX
+from tailrace.log.filesystem.pending_deletions import PendingDeletions
 from tailrace.log.filesystem.port import Filesystem, exists, join, write_file_atomically
 from tailrace.log.local_log import PRODUCER_ID_EXPIRATION_MS
 from tailrace.log.log import Log
@@ -26,11 +26,16 @@ class FutureLogs:
     """The copies in one directory, each in a folder of its own; iterating gives their partitions in order."""
 
     def __init__(
-        self, filesystem: Filesystem, path: str, doomed: Delayed, offsets: DirOffsets, new_id: Callable[[], UUID]
+        self,
+        filesystem: Filesystem,
+        path: str,
+        deletions: PendingDeletions,
+        offsets: DirOffsets,
+        new_id: Callable[[], UUID],
     ) -> None:
         self._filesystem = filesystem
         self._path = path
-        self._doomed = doomed
+        self._deletions = deletions
         self._offsets = offsets
         self._new_id = new_id
         self._names: dict[TopicPartition, str] = {}
@@ -85,7 +90,7 @@ class FutureLogs:
             target = join(self._path, name.removesuffix(FUTURE_SUFFIX) + DELETE_SUFFIX)
             self._filesystem.rename(join(self._path, name), target)
             self._offsets.forget((topic, partition))
-            self._doomed.add(target, now_ms, 0)
+            self._deletions.add(target)
 
     def mark(self, topic: str, partition: int, ready: bool) -> None:
         """Before the copy takes over, in a thread if you like: a start then compares it with the original.

@@ -25,7 +25,6 @@ from tailrace.log.directory.checkpoints import (
     topic_id_in,
 )
 from tailrace.log.directory.close import close_logs
-from tailrace.log.directory.deletion import Delayed
 from tailrace.log.directory.futures import FutureLogs
 from tailrace.log.directory.offsets import DirOffsets
 from tailrace.log.directory.opener import DAY_MS, LogOpener
@@ -39,8 +38,10 @@ from tailrace.log.directory.start import (
     take_clean_shutdown,
 )
 from tailrace.log.directory.unopened import UnopenedLogs
-from tailrace.log.directory.unopened_log import DELETE_SUFFIX, FUTURE_SUFFIX, OF_ANY_POLICY, has_work
+from tailrace.log.directory.unopened_log import OF_ANY_POLICY, has_work
 from tailrace.log.filesystem.guard import Guard
+from tailrace.log.filesystem.names import DELETE_SUFFIX, FUTURE_SUFFIX, STRAY_SUFFIX
+from tailrace.log.filesystem.pending_deletions import PendingDeletions
 from tailrace.log.filesystem.port import File, Filesystem, join, read_if_present, write_file_atomically
 from tailrace.log.filesystem.real import RealFilesystem
 from tailrace.log.log import Log
@@ -50,8 +51,6 @@ from tailrace.log.segment.segment import Segment
 from tailrace.steps import DiskSteps, Steps, on_disk, whole, whole_on_disk
 
 __all__ = ["LogDir", "LogDirRefused", "Stray"]
-
-_STRAY_SUFFIX = "-stray"  # as Kafka calls it: nobody knows whose it is, so it is kept and never read
 
 
 class Stray(NamedTuple):
@@ -91,9 +90,9 @@ class LogDir:
         self._closing = False  # no log is opened any more, or the marker of a clean shutdown would not hold for it
         self._unopened = UnopenedLogs(filesystem, path)
         self._opener = LogOpener(filesystem, path, self.offsets, self._unopened, self.last_shutdown)
-        self._doomed = Delayed()
-        self.retention = DirRetention(filesystem, self._logs, self.high_watermarks, self._doomed)
-        self.futures = FutureLogs(filesystem, path, self._doomed, self.offsets, new_id)
+        self.pending_deletions = PendingDeletions()
+        self.retention = DirRetention(self._logs, self.high_watermarks)
+        self.futures = FutureLogs(filesystem, path, self.pending_deletions, self.offsets, new_id)
 
     @classmethod
     def open(
@@ -125,7 +124,7 @@ class LogDir:
         for name in filesystem.list(path):
             topic, _, partition = name.rpartition("-")
             if name.endswith(DELETE_SUFFIX):
-                log_dir._doomed.add(join(path, name), now_ms, 0)
+                log_dir.pending_deletions.add(join(path, name))
             elif name.endswith(FUTURE_SUFFIX):
                 log_dir.futures.found(name)
             elif topic and partition.isdigit():
@@ -233,6 +232,8 @@ class LogDir:
 
     def _take_in(self, key: TopicPartition, log: Log) -> None:
         log.lower_checkpoint = partial(self.offsets.lower, key)
+        log.segments.pending_deletions.move_to(self.pending_deletions, log.directory)
+        log.segments.pending_deletions = self.pending_deletions
         log.segments.on_damage = partial(self._damaged, key)
         for segment in log.segments:
             if segment.holes:
@@ -363,7 +364,7 @@ class LogDir:
 
     def put_aside(self, topic: str, partition: int, why: str) -> None:
         """The partition's directory is kept under another name, and never read."""
-        self.on_stray(Stray((topic, partition), self._take_away((topic, partition), _STRAY_SUFFIX), why))
+        self.on_stray(Stray((topic, partition), self._take_away((topic, partition), STRAY_SUFFIX), why))
 
     def delete(self, topic: str, partition: int, now_ms: int) -> None:
         """Takes the partition's directory away; its files go after file.delete.delay.ms."""
@@ -378,7 +379,7 @@ class LogDir:
             return
         target = self._take_away((topic, partition), DELETE_SUFFIX)
         config = self._opener.settings.get(topic) or LogConfig()
-        self._doomed.add(target, now_ms, config.file_delete_delay_ms)
+        self.pending_deletions.add(target, now_ms, config.file_delete_delay_ms)
 
     def _take_away(self, key: TopicPartition, suffix: str) -> str:
         """Forgets the partition, whose directory gets another name: its path."""

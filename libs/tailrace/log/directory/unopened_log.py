@@ -9,16 +9,15 @@ from struct import Struct
 from typing import Final, NamedTuple
 
 from tailrace.log.config import LogConfig, LogSettings
+from tailrace.log.filesystem.names import CLEANED_SUFFIX, DELETED_SUFFIX, SWAP_SUFFIX
 from tailrace.log.filesystem.port import Filesystem, join
 from tailrace.log.segment.index import TIME_ENTRY_SIZE, TIME_INDEX_SUFFIX
 from tailrace.log.segment.segment import LOG_SUFFIX, bases_of, file_name
 
-DELETE_SUFFIX: Final = "-delete"  # of a partition's directory: its files go after file.delete.delay.ms
-FUTURE_SUFFIX: Final = "-future"
 # Where the topic's configs are not known yet: a gap in a compacted log is no damage.
 OF_ANY_POLICY: Final = LogConfig(cleanup_policy="compact,delete")
 _ENTRY: Final = Struct(">qi")
-_LEFT_BEHIND: Final = (".deleted", ".cleaned", ".swap")
+_LEFT_BEHIND: Final = (DELETED_SUFFIX, CLEANED_SUFFIX, SWAP_SUFFIX)
 
 
 class PartitionFiles(NamedTuple):

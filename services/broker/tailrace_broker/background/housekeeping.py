@@ -12,13 +12,16 @@ from typing import Any
 from tailrace.clock import Clock
 from tailrace.errors import ApiError
 from tailrace.log.directory.log_dir import LogDir
+from tailrace.log.filesystem.pending_deletions import remove_paths
 from tailrace.net.pieces import in_pieces, in_turns
+from tailrace.net.turns import turns
 from tailrace_broker.broker import Broker
 from tailrace_broker.partitions.partition import Partition
 
 _CHECKPOINT_MS = 5000
 _FLUSH_MS = 1000
 _SPACE_MS = 1000
+_REMOVAL_MS = 1000
 _LOOKED_AT_A_STEP = 50  # each may have a log that is opened for it
 
 
@@ -39,6 +42,7 @@ class Housekeeping:
             group.create_task(self._every(_CHECKPOINT_MS, self.checkpoint))
             group.create_task(self._every(_FLUSH_MS, self.flush))
             group.create_task(self._every(_SPACE_MS, self.measure_space))
+            group.create_task(self._every(_REMOVAL_MS, self.remove_files))
             group.create_task(self._every(config.log_retention_check_interval_ms, self.retain))
 
     async def _every(self, interval_ms: float, work: Callable[[], Awaitable[None]]) -> None:
@@ -112,15 +116,19 @@ class Housekeeping:
         now_ms = broker.now_ms()
         for log_dir in broker.storage.dirs:
             await self._learn_ages(log_dir, now_ms)
-            try:
-                for doomed in log_dir.retention.steps(now_ms, known_only=True):
-                    if doomed:
-                        await asyncio.to_thread(log_dir.retention.remove, doomed)
-                    await self._clock.sleep(0)
-            except (OSError, ApiError) as error:
-                failed.append(error)
+            async for key in turns(list(log_dir.open_logs())):
+                try:
+                    log_dir.retention.apply_to(key, now_ms, known_only=True)
+                except (OSError, ApiError) as error:  # which does not keep the others from it
+                    failed.append(error)
         if failed:
             raise failed[0]
+
+    async def remove_files(self) -> None:
+        """Removes what was deleted file.delete.delay.ms ago."""
+        for log_dir in self._broker.storage.dirs:
+            while paths := log_dir.pending_deletions.due(self._broker.now_ms()):
+                await asyncio.to_thread(remove_paths, log_dir.guard, paths)
 
     async def _learn_ages(self, log_dir: LogDir, now_ms: int) -> None:
         """A thread reads the indexes that say how old the oldest segments are, where nobody has needed them yet."""

@@ -13,8 +13,11 @@ import structlog
 
 from support.broker import batch, image, running
 from support.log_dirs import Disks, metadata
+from support.waiting import turns_until
+from tailrace.clock import ManualClock
 from tailrace.log.directory.log_dir import LogDir
 from tailrace.log.filesystem.memory import MemoryFilesystem
+from tailrace.net.background import beside
 from tailrace.runtime.clock import SystemClock
 from tailrace.wire.messages import DescribeLogDirsRequest
 from tailrace_broker.background.flusher import Flusher
@@ -234,3 +237,32 @@ async def test_retention_reads_how_old_segments_are_in_a_thread(tmp_path: Path) 
         disk.on_disk_read = lambda: None
         assert elsewhere
         assert partition.log.log_start_offset == 1
+
+
+async def test_what_was_deleted_goes_by_a_timer_and_does_not_wait_for_retention(tmp_path: Path) -> None:
+    """A deleted topic, deleted segments, segments that were cut off: all of it after file.delete.delay.ms."""
+    two, clock, delayed = Disks(), ManualClock(), metadata(2, configs={"file.delete.delay.ms": "0"})
+
+    def left() -> list[str]:
+        return [path for disk in two.disks for path in disk.files() if ".deleted" in path or "-delete/" in path]
+
+    def all_gone() -> bool:
+        clock.advance(10)
+        return not left()
+
+    async with running(tmp_path, delayed, log_dirs=two.dirs) as node:
+        for index in (0, 1):
+            await node.produce(index, batch(b"x" * 100))
+            node.broker.topics.by_name[b"t"].partitions[index].log.roll()
+            await node.produce(index, batch(b"y"))
+        cut = node.broker.topics.by_name[b"t"].partitions[0].log
+        cut.truncate_to(0)
+        gone = node.broker.topics.by_name[b"t"].partitions[1].log
+        gone.advance_log_start_offset(1)
+        gone.delete_retention(node.broker.now_ms(), 2)
+        assert {path.split("/")[2] for path in left()} == {"t-0", "t-1"}
+        async with beside(Housekeeping(node.broker, clock, structlog.get_logger()).run()):
+            await turns_until(all_gone)
+            node.follower.move(topics={}, topic_names={})
+            assert {path.split("/")[2].partition(".")[0] for path in left()} == {"t-0", "t-1"}
+            await turns_until(all_gone)

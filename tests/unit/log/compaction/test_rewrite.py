@@ -15,6 +15,7 @@ from support.logs import DIRECTORY, NOW, open_log, records_of, with_settings
 from tailrace.errors import ErrorCode
 from tailrace.log.compaction.rewrite import Compaction, Pass, RewriteLimits
 from tailrace.log.filesystem.memory import MemoryFilesystem
+from tailrace.log.filesystem.pending_deletions import remove_paths
 from tailrace.log.filesystem.port import join
 from tailrace.log.log import Log
 from tailrace.records.compression import Codec, compress
@@ -355,8 +356,7 @@ def test_a_disk_that_has_no_room_for_all_copies_is_cleaned_piece_by_piece_and_ke
             least = min(least, usable_bytes())
         compaction.take(work.outcome())
         log.finish_compaction(compaction)
-        for path in log.removable_files(NOW + 10**9):
-            filesystem.remove(path)
+        remove_paths(filesystem, log.segments.pending_deletions.due(NOW + 10**9))
         assert alive(records_of(log)) == alive(before) and latest(records_of(log)) == latest(before)
         assert not [path for path in filesystem.files() if path.endswith(".cleaned")]
     assert 1 < passes < 20 and log.size_bytes < size_bytes / 2 and log.cleaned_offset == log.segments.active.base_offset

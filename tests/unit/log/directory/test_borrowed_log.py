@@ -39,7 +39,7 @@ def test_nobody_uses_a_log_that_is_lent() -> None:
     assert logs.size_bytes(*KEY) == size
     assert not logs.open_logs()
     logs.checkpoint()
-    assert logs.retention.apply(NOW) == []
+    assert logs.pending_deletions.due(NOW) == []
     loan.run()
     logs.take_back(loan)
     assert logs.log(*KEY) is loan.log

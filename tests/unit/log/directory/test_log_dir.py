@@ -16,6 +16,7 @@ from tailrace.log.directory.checkpoints import parse_offsets
 from tailrace.log.directory.log_dir import LogDir, LogDirRefused
 from tailrace.log.directory.start import LastShutdown
 from tailrace.log.filesystem.memory import MemoryFilesystem
+from tailrace.log.filesystem.pending_deletions import remove_paths
 from tailrace.log.filesystem.port import Filesystem
 from tailrace.log.filesystem.real import RealFilesystem
 from tailrace.log.log import Log
@@ -290,8 +291,8 @@ def test_a_deleted_partition_is_gone_at_once_and_its_files_after_the_delay() -> 
     assert logs.partitions() == [] and logs.log("t", 0) is None
     assert append(logs.create("t", 0, UUID(int=6), with_settings()), b"new").base_offset == 0
     (doomed,) = [name for name in filesystem.list(ROOT) if name.endswith("-delete")]
-    assert doomed.startswith("t-0.") and logs.retention.apply(NOW + 99) == []
-    logs.retention.remove(logs.retention.apply(NOW + 100))
+    assert doomed.startswith("t-0.") and logs.pending_deletions.due(NOW + 99) == []
+    remove_paths(filesystem, logs.pending_deletions.due(NOW + 100))
     assert doomed not in filesystem.list(ROOT) and logs.topic_id("t", 0) == UUID(int=6)
 
 
@@ -362,7 +363,7 @@ def test_a_log_of_another_topic_of_that_name_is_put_aside_and_kept() -> None:
     assert key == ("t", 0) and path.startswith(f"{ROOT}/t-0.") and path.endswith("-stray")
     logs.close()
     again = open_dir(filesystem)
-    assert again.partitions() == [("t", 0)] and again.retention.apply(NOW + 10**9) == []
+    assert again.partitions() == [("t", 0)] and again.pending_deletions.due(NOW + 10**9) == []
     assert bytes(filesystem.content(f"{path}/00000000000000000000.log")).endswith(b"a\x00")
 
 
@@ -476,7 +477,7 @@ def test_what_was_being_deleted_before_a_crash_is_deleted_after_it() -> None:
     filesystem.kill()
     logs = open_dir(filesystem)
     assert logs.partitions() == []
-    logs.retention.remove(logs.retention.apply(NOW))
+    remove_paths(filesystem, logs.pending_deletions.due(NOW))
     assert not [name for name in filesystem.list(ROOT) if name.endswith("-delete")]
 
 
@@ -488,13 +489,15 @@ def test_retention_renames_segments_and_removes_them_after_the_delay() -> None:
     for number in range(5):
         append(log, b"x" * 40, timestamp=NOW + number * 500)
     later = NOW + 2200
-    assert logs.retention.apply(later) == [] and log.log_start_offset == 0, "nothing is committed yet"
+    logs.retention.apply(later)
+    assert log.log_start_offset == 0, "nothing is committed yet"
     logs.high_watermarks["t", 0] = 5
-    assert logs.retention.apply(later) == [] and (log.log_start_offset, len(records_of(log))) == (3, 2)
-    assert logs.retention.apply(later + 49) == []
-    doomed = logs.retention.apply(later + 50)
+    logs.retention.apply(later)
+    assert (log.log_start_offset, len(records_of(log))) == (3, 2)
+    assert logs.pending_deletions.due(later + 49) == []
+    doomed = logs.pending_deletions.due(later + 50)
     assert {path[-len(".log.deleted") :] for path in doomed} >= {".log.deleted"}
-    logs.retention.remove(doomed)
+    remove_paths(filesystem, doomed)
     assert not [name for name in filesystem.list("/logs/t-0") if name.endswith(".deleted")]
     append(log, b"next")
     assert log.log_end_offset == 6
@@ -510,10 +513,11 @@ def test_a_clock_that_is_set_back_keeps_deleted_files_no_longer_than_one_delay_m
     for _ in range(5):
         append(log, b"x" * 40)
     logs.high_watermarks["t", 0] = 5
-    assert logs.retention.apply(NOW) == [] and log.log_start_offset > 0
+    logs.retention.apply(NOW)
+    assert log.log_start_offset > 0
     back = NOW - 10 * 3_600_000
-    assert logs.retention.apply(back) == [], "whoever reads them has the delay"
-    logs.retention.remove(logs.retention.apply(back + 50))
+    assert logs.pending_deletions.due(back) == [], "a reader of them has the delay"
+    remove_paths(filesystem, logs.pending_deletions.due(back + 50))
     names = [*filesystem.list(ROOT), *filesystem.list("/logs/t-0")]
     assert not [name for name in names if name.endswith(("-delete", ".deleted"))]
 

@@ -213,7 +213,7 @@ def test_retention_takes_the_index_with_its_segment() -> None:
     write(log, data_batch(8), marker_batch(8, ABORT))
     log.advance_log_start_offset(2)
     assert log.delete_retention(NOW, log.log_end_offset) == 1
-    assert [path for path in log.removable_files(2**62) if ".txnindex" in path] == [INDEX + ".deleted"]
+    assert [path for path in log.segments.pending_deletions.due(2**62) if ".txnindex" in path] == [INDEX + ".deleted"]
     assert aborted(log, 2) == [(8, 2)]
 
 
