@@ -1,0 +1,196 @@
+"""A reader of a topic against a cluster of messages: leaders that move or are away, ends, gaps, and its patience."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tailrace.clock import ManualClock
+from tailrace.errors import ApiError, ErrorCode
+from tailrace.net.address import Address
+from tailrace.net.client import Disconnected
+from tailrace.reading.cursor import Cursor
+from tailrace.reading.reader import Gap, TopicReader
+from tailrace.reading.start import EARLIEST, LATEST, LATEST_TIMESTAMP, Start
+from tailrace.records.record import Record, build
+from tailrace.wire import messages as m
+
+PATIENCE_MS = 1000
+
+
+class Clock(ManualClock):
+    """A clock whose sleepers let the time pass."""
+
+    async def sleep(self, delay_ms: float) -> None:
+        self.advance(delay_ms)
+
+
+class Cluster:
+    """Two nodes and a topic; the records of a partition are one batch each, of the values "0", "1" ... by offset."""
+
+    def __init__(self, *ends: int, first: int = 0) -> None:
+        self.ends = list(ends)
+        self.first = first
+        self.leaders = [index % 2 for index in range(len(ends))]
+        self.fails: list[Exception] = []  # of the next Fetch requests
+        self.codes: list[int] = []  # of the next rows of Fetch
+        self.fetched: list[int] = []  # the port of each Fetch
+        self.unknown = 0
+
+    async def __call__(self, message: Any, version: int, at: Address | None = None) -> Any:
+        if isinstance(message, m.MetadataRequest):
+            return self._metadata()
+        assert at is not None
+        return self._list_offsets(message) if isinstance(message, m.ListOffsetsRequest) else self._fetch(message, at)
+
+    def _metadata(self) -> Any:
+        answer, topic = m.MetadataResponse, m.MetadataResponse.MetadataResponseTopic
+        part = topic.MetadataResponsePartition
+        parts = [
+            part(partition_index=index, leader_id=leader, error_code=5 if leader < 0 else 0, replica_nodes=[0, 1])
+            for index, leader in enumerate(self.leaders)
+        ]
+        brokers = [answer.MetadataResponseBroker(node_id=node, host="h", port=node, rack=None) for node in (0, 1)]
+        return answer(brokers=brokers, topics=[topic(name="t", error_code=self.unknown, partitions=parts)])
+
+    def _list_offsets(self, message: Any) -> Any:
+        topic = m.ListOffsetsResponse.ListOffsetsTopicResponse
+        row = topic.ListOffsetsPartitionResponse
+        rows = [
+            row(
+                partition_index=part.partition_index,
+                offset={-2: self.first, -1: self.ends[part.partition_index]}.get(part.timestamp, -1),
+            )
+            for part in message.topics[0].partitions
+        ]
+        return m.ListOffsetsResponse(topics=[topic(name="t", partitions=rows)])
+
+    def _fetch(self, message: Any, at: Address) -> Any:
+        self.fetched.append(at.port)
+        if self.fails:
+            raise self.fails.pop(0)
+        topic = m.FetchResponse.FetchableTopicResponse
+        rows = [self._row(part) for part in message.topics[0].partitions]
+        return m.FetchResponse(error_code=0, responses=[topic(topic="t", partitions=rows)])
+
+    def _row(self, part: Any) -> Any:
+        code = self.codes.pop(0) if self.codes else 0
+        records, offset = b"", part.fetch_offset
+        if not code and not self.first <= offset <= self.ends[part.partition]:
+            code = ErrorCode.OFFSET_OUT_OF_RANGE
+        if not code and offset < self.ends[part.partition]:
+            records = bytes(build([Record(timestamp=1, value=b"%d" % offset)], base_offset=offset))
+        row = m.FetchResponse.FetchableTopicResponse.PartitionData
+        return row(partition_index=part.partition, error_code=code, records=records, aborted_transactions=None)
+
+
+def reader(cluster: Cluster, gaps: list[Gap] | None = None) -> TopicReader:
+    return TopicReader(cluster, Clock(), "t", patience_ms=PATIENCE_MS, on_gap=(gaps if gaps is not None else []).append)
+
+
+async def read(found: TopicReader) -> list[tuple[int, bytes | None]]:
+    """All records up to the ends of the cursors."""
+    records: list[tuple[int, bytes | None]] = []
+    while not found.done:
+        records += [(partition, record.value) for partition, record in await found.poll(0)]
+    await found.close()
+    return records
+
+
+async def test_all_partitions_are_read_to_the_ends_of_the_beginning() -> None:
+    cluster = Cluster(2, 1, 0)
+    found = reader(cluster)
+    found.assign(await found.find(EARLIEST, until=LATEST_TIMESTAMP))
+    cluster.ends = [9, 9, 9]
+    assert sorted(await read(found)) == [(0, b"0"), (0, b"1"), (1, b"0")]
+
+
+async def test_the_last_records_of_one_partition_are_read() -> None:
+    found = reader(Cluster(5, 5))
+    found.assign(await found.find(Start(back=2), until=LATEST_TIMESTAMP, partitions=[1]))
+    assert await read(found) == [(1, b"3"), (1, b"4")]
+
+
+async def test_a_leader_that_moves_is_followed() -> None:
+    cluster = Cluster(2)
+    found = reader(cluster)
+    found.assign(await found.find(EARLIEST, until=LATEST_TIMESTAMP))
+    assert [record.value for _, record in await found.poll(0)] == [b"0"]
+    cluster.leaders, cluster.codes = [1], [ErrorCode.NOT_LEADER_OR_FOLLOWER]
+    assert await read(found) == [(0, b"1")]
+    assert cluster.fetched == [0, 0, 1]
+
+
+async def test_a_node_that_went_away_is_asked_again() -> None:
+    cluster = Cluster(1)
+    cluster.fails = [Disconnected("gone"), TimeoutError("late")]
+    found = reader(cluster)
+    found.assign(await found.find(EARLIEST, until=LATEST_TIMESTAMP))
+    assert await read(found) == [(0, b"0")]
+
+
+@pytest.mark.parametrize("error", [Disconnected("gone"), TimeoutError("late")])
+async def test_a_node_that_stays_away_ends_the_reading_with_its_error_when_the_patience_is_over(
+    error: Exception,
+) -> None:
+    cluster = Cluster(1)
+    cluster.fails = [error] * PATIENCE_MS
+    found = reader(cluster)
+    found.assign(await found.find(EARLIEST))
+    with pytest.raises(type(error), match=str(error)):
+        while True:
+            await found.poll(0)
+
+
+async def test_a_partition_without_a_leader_ends_the_reading_when_the_patience_is_over() -> None:
+    cluster = Cluster(1, 1)
+    cluster.leaders[1] = -1
+    with pytest.raises(ApiError, match="LEADER_NOT_AVAILABLE: t-1"):
+        await reader(cluster).find(LATEST)
+
+
+async def test_unknown_topics_and_partitions_are_refused_at_once() -> None:
+    cluster = Cluster(1)
+    with pytest.raises(ApiError, match="no partition 7"):
+        await reader(cluster).find(LATEST, partitions=[7])
+    cluster.unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    with pytest.raises(ApiError, match="UNKNOWN_TOPIC_OR_PARTITION: t"):
+        await reader(cluster).find(LATEST)
+
+
+async def test_a_fetch_that_is_refused_for_good_is_an_error() -> None:
+    cluster = Cluster(1)
+    cluster.codes = [ErrorCode.TOPIC_AUTHORIZATION_FAILED]
+    found = reader(cluster)
+    found.assign(await found.find(EARLIEST))
+    with pytest.raises(ApiError, match="TOPIC_AUTHORIZATION_FAILED: t-0"):
+        await found.poll(0)
+
+
+async def test_offsets_that_retention_took_away_are_told_and_the_reading_goes_on_behind_them() -> None:
+    cluster, gaps = Cluster(5, first=3), list[Gap]()
+    found = reader(cluster, gaps)
+    found.assign([Cursor(0, 1, 5)])
+    assert await read(found) == [(0, b"3"), (0, b"4")]
+    assert gaps == [Gap(0, wanted=1, next_offset=3)]
+
+
+async def test_a_log_that_was_truncated_below_the_position_is_a_gap_too() -> None:
+    cluster, gaps = Cluster(5), list[Gap]()
+    found = reader(cluster, gaps)
+    found.assign([Cursor(0, 9)])
+    for _ in range(3):
+        assert list(await found.poll(0)) == []
+    assert gaps == [Gap(0, wanted=9, next_offset=5)]
+
+
+async def test_an_answer_for_a_cursor_that_was_assigned_anew_is_left_out() -> None:
+    found = reader(Cluster(2))
+    old, new = Cursor(0, 0), Cursor(0, 1)
+    found.assign([old])
+    assert [record.value for _, record in await found.poll(0)] == [b"0"]
+    polled = await found.poll(0)
+    found.assign([new])
+    assert [record.value for _, record in polled] == [b"1"]
+    assert [record.value for _, record in await found.poll(0)] == [b"1"]
