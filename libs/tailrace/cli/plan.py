@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Mapping
+from ipaddress import ip_address
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -69,3 +71,45 @@ def settings(
 def reachable(host: str, port: int) -> str:
     """An address that a client on this machine can use for a socket bound to `host`."""
     return str(Address(_WILDCARDS.get(host, host), port))
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this machine reaches a socket that is bound to the host."""
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def bound(listeners: Iterable[Address]) -> str:
+    """The addresses that are bound, where they are not this machine's alone."""
+    found = list(listeners)
+    if all(is_loopback(at.host) for at in found):
+        return ""
+    return f"bound to {', '.join(map(str, found))}"
+
+
+def open_without_login(
+    clients: Iterable[Address],
+    admin: Iterable[Address],
+    running: Iterable[tuple[str, Mapping[str, str]]],
+    *,
+    certificates: bool,
+) -> Iterator[str]:
+    """What other machines may reach and no login is asked for.
+
+    clients, admin: the gateway's. running: each role with its addresses. certificates: clients must show one.
+    """
+    found = [] if certificates else [(at, "Kafka clients") for at in clients]
+    found += [(at, "REST API and console") for at in admin]
+    for role, addresses in running:
+        if role == "broker" and not certificates:
+            found += [
+                (Address.parse(text), "Kafka clients of a broker")
+                for text in addresses.get("client", "").split(",")
+                if text
+            ]
+        found += [(Address.parse(addresses[name]), f"metrics of a {role}") for name in ("http",) if name in addresses]
+    for at, what in found:
+        if not at.is_unix and not is_loopback(at.host):
+            yield f"{at} ({what})"

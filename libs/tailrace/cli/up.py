@@ -69,6 +69,8 @@ class Up:
         preload(modules)
         self.instances = plan.instances(given)
         self._roles = {role: find_role(role) for role in plan.ROLES}
+        self._nodes = given.counts["broker"]
+        self._certificates = False  # whether clients must show one
         self._config_warnings = self._check_settings()
 
     def run(self) -> int:
@@ -142,6 +144,7 @@ class Up:
             secret = read_secret(config, self.given.data_dir)
             internal_address(config, self.data_dir.sockets, "any", secret)
             if config.gateway_security_protocol != "PLAINTEXT":
+                self._certificates = config.ssl_client_auth == "required"
                 from tailrace.net.tls.handshakes import check_tls
 
                 check_tls(config, self.clock.wall_ms())
@@ -179,16 +182,25 @@ class Up:
         admin = admin_url(addresses)
         self._announce({"admin": admin})
         seconds = (self.clock.monotonic_ms() - self.started_ms) / 1000
-        screen.event(
-            f"Tailrace is ready after {seconds:.2f} s.\n"
-            f"  Bootstrap  {self.bootstrap}  (Kafka clients)\n"
-            f"  Admin      {admin}\n"
+        clients = [Address(host, self.ports.port + n) for host in self.ports.hosts for n in range(self._nodes)]
+        admins = [Address(host, Address.parse(admin.removeprefix("http://")).port) for host in self.ports.hosts]
+        unlocked = list(plan.open_without_login(clients, admins, running, certificates=self._certificates))
+        lines = [
+            f"Tailrace is ready after {seconds:.2f} s.",
+            f"  Bootstrap  {self.bootstrap}  ({'; '.join(filter(None, ('Kafka clients', plan.bound(clients))))})",
+            f"  Admin      {admin}{f'  ({there})' if (there := plan.bound(admins)) else ''}",
             f"  Data       {self.given.data_dir}",
+        ]
+        if unlocked:
+            lines.append(f"  Open       without a login, to every host that reaches it: {', '.join(unlocked)}")
+        screen.event(
+            "\n".join(lines),
             event="all_ready",
             bootstrap=self.bootstrap,
             admin=admin,
             data_dir=str(self.given.data_dir),
             seconds=round(seconds, 3),
+            open_without_login=unlocked,
         )
 
 

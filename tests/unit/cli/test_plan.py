@@ -16,6 +16,7 @@ from tailrace.cli.plan import Instance
 from tailrace.cli.restarts import Restarts
 from tailrace.cli.screen import Outlet, Screen
 from tailrace.config import Config
+from tailrace.net.address import Address
 
 
 def parsed(*arguments: str) -> options.UpOptions:
@@ -239,3 +240,34 @@ def test_a_log_directory_of_kafka_is_no_data_directory_and_stays_as_it_is(tmp_pa
     assert [path.name for path in kafka.iterdir()] == ["meta.properties"]
     (kafka / "run").mkdir()  # whose log.dirs was set to it
     DataDir(kafka, tmp_path / "sockets").close()
+
+
+RUNNING = [
+    ("broker", {"internal": "unix:/run/b.sock", "client": "0.0.0.0:4000,[::1]:4000", "http": "127.0.0.1:4001"}),
+    ("gateway", {"client": "0.0.0.0:9092", "admin": "0.0.0.0:8080", "http": "0.0.0.0:4002"}),
+]
+
+
+def test_what_other_machines_reach_without_a_login_is_named() -> None:
+    hosts = ("0.0.0.0", "::1", "127.0.0.1")
+    clients, admin = ([Address(host, port) for host in hosts] for port in (9092, 8080))
+    assert list(plan.open_without_login(clients, admin, RUNNING, certificates=False)) == [
+        "0.0.0.0:9092 (Kafka clients)",
+        "0.0.0.0:8080 (REST API and console)",
+        "0.0.0.0:4000 (Kafka clients of a broker)",
+        "0.0.0.0:4002 (metrics of a gateway)",
+    ]
+    assert list(plan.open_without_login(clients, admin, RUNNING, certificates=True)) == [
+        "0.0.0.0:8080 (REST API and console)",
+        "0.0.0.0:4002 (metrics of a gateway)",
+    ]
+
+
+def test_nothing_is_open_on_the_loopback() -> None:
+    clients = [Address("127.0.0.1", 9092), Address("::1", 9092), Address("localhost", 9092)]
+    assert not list(plan.open_without_login(clients, clients, [], certificates=False))
+    assert plan.bound(clients) == ""
+
+
+def test_the_bound_addresses_are_shown_where_other_machines_reach_them() -> None:
+    assert plan.bound([Address("0.0.0.0", 9092), Address("::1", 9092)]) == "bound to 0.0.0.0:9092, [::1]:9092"
