@@ -13,11 +13,24 @@ import pytest
 
 from support.commands import ROOT
 from support.packages import Built, build, install, pythons
+from support.typed_commands import ASKING, MORE, command_names, right
 from tailrace import __version__
+from tailrace.cli.daily.reassignments import as_text
 from tailrace.testing import Cluster
 
 PACKAGES = (ROOT / "libs" / "tailrace", *sorted(ROOT.glob("services/*/tailrace_*")), ROOT / "spark" / "tailrace_spark")
 PYTHONS = pythons()
+# With one broker and no transaction: refused in words, after all that they import.
+REFUSED = {
+    "broker drain",
+    "broker unregister",
+    "quota delete",
+    "transaction abort",
+    "transaction describe",
+    "transaction terminate",
+}
+# Services, which `up` starts, and what has a test of its own that needs more than the wheel.
+ELSEWHERE = {"controller", "coordinator", "gateway", "demo", "import-kafka", "export-kafka"}
 pytestmark = pytest.mark.timeout(900)  # a machine that does much else compiles and starts five services slowly
 
 
@@ -84,6 +97,35 @@ def test_an_environment_with_the_wheel_alone_runs_a_cluster_its_console_and_the_
         assert read.splitlines()[:2] == ["2 apples", "1 pear"]
         assert "controller-0" in there.run("tailrace", "status", "--data", cluster.data_dir)
         assert console(cluster.admin) >= {"static/console.js", "static/page.css"}
+
+
+def test_every_command_runs_where_only_the_wheel_is_installed(built: Built, tmp_path: Path) -> None:
+    there = install(str(built.wheel), tmp_path, sys.executable)
+    settings = {"offsets.topic.num.partitions": "2", "transaction.state.log.num.partitions": "2"}
+    with Cluster(command=(str(there.bin / "tailrace"), "up"), environ=there.environ, settings=settings) as cluster:
+        there.environ.update({"TAILRACE_BOOTSTRAP": cluster.bootstrap, "TAILRACE_ADMIN": cluster.admin})
+        for codec in ("uncompressed", "gzip", "snappy", "lz4", "zstd"):
+            there.run("tailrace", "topic", "create", codec, "-p", "1", "-c", f"compression.type={codec}")
+            there.run("tailrace", "produce", codec, typed="one\ntwo\n")
+            for more in ((), ("--group", "readers")):
+                read = there.run("tailrace", "consume", codec, "--from-beginning", "--count", "2", *more)
+                assert read == "one\ntwo\n", (codec, more)
+        there.run("tailrace", "topic", "create", "orders", "-p", "2")
+        (there.folder / "plan").write_text(as_text({("orders", 0): (0,)}))
+        words = {"plan": str(there.folder / "plan"), "log_dir": str(cluster.data_dir / "broker-0")}
+        asking = sorted([*ASKING.items(), *MORE], key=lambda row: row[0].endswith(" delete"))  # which needs no topic
+        for path, arguments in asking:
+            line = [word.format(**words) for word in right(path, arguments)]
+            said = there.run("tailrace", *line, status=int(path in REFUSED))
+            assert "Traceback" not in said and "No module named" not in said, (line, said)
+        there.run("tailrace", "status")
+        there.run("tailrace", "quota", "top")
+        there.run("tailrace", "health", "--data", cluster.data_dir)
+        segment = next((cluster.data_dir / "broker-0" / "zstd-0").glob("*.log"))
+        assert "one" in there.run("tailrace", "dump-log", segment, "--deep")
+        assert "is in use" in there.run("tailrace", "verify-log", segment.parent, status=2)
+        tried = {*ASKING, "status", "quota top", "health", "dump-log", "verify-log", "up"}
+        assert set(command_names()) - tried == ELSEWHERE
 
 
 def test_the_example_for_tests_runs_there_and_pytest_finds_the_fixtures_by_itself(built: Built, tmp_path: Path) -> None:

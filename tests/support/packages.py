@@ -34,8 +34,8 @@ class Installed:
     folder: Path  # to run in
     environ: dict[str, str]
 
-    def run(self, command: str, *arguments: str | Path, typed: str = "") -> str:
-        """What a command of the environment prints; raises AssertionError with it where its status is not 0."""
+    def run(self, command: str, *arguments: str | Path, typed: str = "", status: int = 0) -> str:
+        """What a command of the environment prints; raises AssertionError with it where its status is another."""
         done = subprocess.run(
             [self.bin / command, *arguments],
             input=typed,
@@ -47,7 +47,7 @@ class Installed:
             cwd=self.folder,
             env=self.environ,
         )
-        assert done.returncode == 0, done.stdout
+        assert done.returncode == status, (arguments, done.stdout)
         return done.stdout
 
 

@@ -30,8 +30,8 @@ COMMANDS: Final = {
     "status": Command(f"{_DAILY}.status", "status", "Show a cluster and this machine's processes on one screen."),
     "health": Command(_ELSEWHERE, "", "Say by the exit code if the processes of a directory are well."),
     "topic": Command(f"{_DAILY}.topics", "app", "Topics and their partitions."),
-    "produce": Command(f"{_DAILY}.records", "produce", "Write each line of stdin as one record."),
-    "consume": Command(f"{_DAILY}.records", "consume", "Print each record's value as one line."),
+    "produce": Command(f"{_DAILY}.records.produce", "produce", "Write each line of stdin as one record."),
+    "consume": Command(f"{_DAILY}.records.consume", "consume", "Print each record's value as one line."),
     "group": Command(f"{_DAILY}.groups", "app", "Consumer groups, their members and their lag."),
     "transaction": Command(
         f"{_DAILY}.transactions.commands", "app", "Transactions: show them, find those that hang, end one."
@@ -77,11 +77,16 @@ def _loaded(name: str) -> Any:
     else:
         with kafka_without_clients():
             found = getattr(import_module(command.module), command.name)
-    if isinstance(found, typer.Typer):
-        return typer.main.get_command(found)
-    alone = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None)
-    alone.command(name, help=command.about if command.module == _ELSEWHERE else None)(found)
-    return typer.main.get_command(alone)
+    if not isinstance(found, typer.Typer):
+        alone = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None)
+        alone.command(name, help=command.about if command.module == _ELSEWHERE else None)(found)
+        found = alone
+    made = typer.main.get_command(found)
+    if command.module.startswith(_DAILY):
+        from tailrace.cli.daily.deadline import add_timeout
+
+        add_timeout(made)
+    return made
 
 
 def _started_earlier(arguments: Annotated[list[str] | None, typer.Argument()] = None) -> None:

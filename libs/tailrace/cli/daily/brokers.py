@@ -14,6 +14,7 @@ from typing import Annotated, Any
 import typer
 
 from tailrace.cli.daily.connection import Bootstrap, Json, table
+from tailrace.cli.daily.deadline import Deadline
 from tailrace.cli.daily.moving import follow
 from tailrace.cli.daily.nodes import Nodes, RegisteredBroker, nodes
 from tailrace.cli.daily.reassignments import Rate, as_text, move
@@ -117,24 +118,6 @@ def move_replicas(
         typer.echo(f"{moves.format(broker_id)} to {there}, or {'is' if len(wanted) == 1 else 'are'} there")
 
 
-Timeout = Annotated[
-    float | None, typer.Option("--timeout", metavar="SECONDS", min=0, help="give up after it, with exit code 1")
-]
-
-
-class Deadline:
-    """Bounds a command by --timeout; called while it waits. Raises RefusedError with what it waits for."""
-
-    def __init__(self, cluster: Nodes, timeout_s: float | None) -> None:
-        self._cluster, self._timeout_s = cluster, timeout_s
-        self._until_ms = None if timeout_s is None else cluster.monotonic_ms() + timeout_s * 1000
-
-    def check(self, waits_for: str) -> None:
-        """Nothing, until the time is over."""
-        if self._until_ms is not None and self._cluster.monotonic_ms() >= self._until_ms:
-            raise RefusedError(f"not done within {self._timeout_s:g} s: {waits_for}")
-
-
 @app.command()
 def drain(
     broker_id: BrokerId,
@@ -145,12 +128,11 @@ def drain(
         bool, typer.Option("--leaders-only", help="leave the replicas where they are, behind the others in each list")
     ] = False,
     rate: Rate = None,
-    timeout_s: Timeout = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="print the plan as `tailrace reassign` reads it")] = False,
     bootstrap: Bootstrap = None,
 ) -> None:
     """Move every leader, then every replica off a broker, with progress, and leave it empty."""
-    with nodes(bootstrap) as cluster:
+    with nodes(bootstrap, lasting=True) as cluster:
         if dry_run:
             if leaders_only:
                 plan = _behind(cluster, broker_id, cluster.partitions())
@@ -158,7 +140,7 @@ def drain(
                 _, plan = _plan(cluster, {broker_id}, broker_id, shrink)
             typer.echo(as_text(plan))
             return
-        deadline = Deadline(cluster, timeout_s)
+        deadline = cluster.deadline
         if leaders_only:
             if left := _hand_over(cluster, broker_id, deadline):
                 raise RefusedError(f"broker {broker_id} still leads {left} of them")
@@ -174,13 +156,12 @@ def scale_down(
         bool, typer.Option("--forget", help="unregister those that are stopped and hold nothing, and move nothing")
     ] = False,
     rate: Rate = None,
-    timeout_s: Timeout = None,
     bootstrap: Bootstrap = None,
 ) -> None:
     """Drain every broker with an id of COUNT or more; afterwards, when they are stopped, --forget them."""
-    with nodes(bootstrap) as cluster:
+    with nodes(bootstrap, lasting=True) as cluster:
         leaving = {broker.broker_id for broker in cluster.brokers() if broker.broker_id >= count}
-        deadline = Deadline(cluster, timeout_s)
+        deadline = cluster.deadline
         for broker_id in sorted(leaving, reverse=True):
             if forget:
                 _forget(cluster, broker_id, deadline)
@@ -191,11 +172,11 @@ def scale_down(
 
 
 @app.command("may-stop")
-def may_stop(broker_id: BrokerId, timeout_s: Timeout = None, bootstrap: Bootstrap = None) -> None:
+def may_stop(broker_id: BrokerId, bootstrap: Bootstrap = None) -> None:
     """Wait until all other replicas of a broker's partitions are in sync, so that it can stop and nobody notices."""
-    with nodes(bootstrap) as cluster:
+    with nodes(bootstrap, lasting=True) as cluster:
         _known(cluster.brokers(), broker_id)
-        deadline = Deadline(cluster, timeout_s)
+        deadline = cluster.deadline
         said = -1
         while late := _late_beside(cluster, broker_id):
             if len(late) != said:

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import ssl
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping
+from collections.abc import Callable, Container, Coroutine, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeVar
 from uuid import UUID
 
 import typer
 
 from tailrace.cli.daily.connection import address, runs_here, tls
+from tailrace.cli.daily.deadline import Deadline
 from tailrace.cli.daily.refusals import RefusedError, lines, sentence
 from tailrace.cli.preload import kafka_without_clients
-from tailrace.errors import ErrorCode
+from tailrace.errors import ApiError, ErrorCode
 from tailrace.kafka.resources import ConfigResource
 from tailrace.log.directory.disk_pressure import Level, judge, marks
 from tailrace.metadata.moves import NoRoom, Partition, Replicas, by_topic, portions
@@ -30,6 +31,7 @@ from tailrace.wire.response_errors import response_errors
 _TIMEOUT_MS = 30_000
 _CONNECT_MS = 10_000
 _CLIENT_ID = "tailrace-cli"
+T = TypeVar("T")
 _MARKS = ("log.dir.pressure.slow.bytes", "log.dir.pressure.refuse.bytes")
 NO_ID: Final = UUID(int=0)  # of a topic that is named
 EARLIEST: Final = -2
@@ -83,18 +85,33 @@ class BrokerLogDir(NamedTuple):
     level: Level | None
 
 
+class UnreachableError(Disconnected):
+    """A node cannot be reached at the address that another node told; the text says which, and what to set."""
+
+
 class Nodes:
     """The cluster behind a bootstrap address. Raises OSError, TimeoutError, Malformed or RefusedError."""
 
     def __init__(
-        self, bootstrap: str, starting: Callable[[], bool] = lambda: False, tls: ssl.SSLContext | None = None
+        self,
+        bootstrap: str,
+        starting: Callable[[], bool] = lambda: False,
+        tls: ssl.SSLContext | None = None,
+        *,
+        lasting: bool = False,
     ) -> None:
-        """starting: whether somebody will listen there soon, so that a refused connection is no answer yet."""
+        """starting: whether the bootstrap address will listen soon, so that a refused connection is no answer yet.
+
+        lasting: of a command that goes on until its work is done, or until Ctrl-C.
+        """
+        self.clock = SystemClock()
+        self.deadline = Deadline(self.clock, lasting=lasting)
         self._starting = starting
         self._tls = tls
         self._runner = asyncio.Runner()
         self._bootstrap = [Address.parse(text.strip()) for text in bootstrap.split(",")]
         self._clients: dict[Address, Client] = {}
+        self._advertised: dict[Address, int] = {}
 
     def close(self) -> None:
         for client in self._clients.values():
@@ -132,38 +149,76 @@ class Nodes:
 
     def _answer(self, message: m.ApiMessage, version: int | None, at: Address | None) -> Any:
         for times in range(_TIMES_MAX + 1):
-            tried: Disconnected | None = None
-            for target in [at] if at else self._bootstrap:
-                if target not in self._clients:
-                    self._clients[target] = Client(target, _CLIENT_ID, tls=self._tls)
-                try:
-                    return self._runner.run(self._exchange(self._clients[target], message, version))
-                except Disconnected as error:
-                    tried = error
-            assert tried is not None
-            if times == _TIMES_MAX or not _was_refused(tried) or not self._starting():
-                raise tried
+            self.deadline.check()
+            try:
+                return self.run(self.exchange(message, version, at))
+            except Disconnected as error:
+                if times == _TIMES_MAX or at or not _was_refused(error) or not self._starting():
+                    raise
             self.pause(_AGAIN_MS)
         raise AssertionError("unreachable")
 
-    async def _exchange(self, client: Client, message: m.ApiMessage, version: int | None) -> Any:
+    def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
+        """Runs a coroutine to its end."""
+        return self._runner.run(coroutine)
+
+    async def exchange(self, message: m.ApiMessage, version: int | None, at: Address | None = None) -> Any:
+        """One request to a node: the first of the bootstrap list that can be reached, unless told which.
+
+        Raises Disconnected, UnreachableError or TimeoutError.
+        """
+        tried: Disconnected | TimeoutError | None = None
+        for target in [at] if at else self._bootstrap:
+            client = self._client(target)
+            try:
+                await self._connect(client, target is at)
+                answer = await client.ask(message, timeout_ms=self.deadline.left_ms(_TIMEOUT_MS), version=version)
+            except Disconnected as error:
+                tried = error
+            except TimeoutError:
+                tried = TimeoutError(f"no answer from {target} in time; `tailrace status` shows what is wrong")
+            else:
+                self._advertised.update(advertised(answer))
+                return answer
+        assert tried is not None
+        raise tried
+
+    async def _connect(self, client: Client, told: bool) -> None:
+        """told: the address is one that the cluster named, which must be reachable from here."""
         try:
-            await client.connect(_CONNECT_MS)
-            return await client.ask(message, timeout_ms=_TIMEOUT_MS, version=version)
-        except TimeoutError:
-            raise TimeoutError("no answer in time; `tailrace status` shows what is wrong") from None
+            await client.connect(self.deadline.left_ms(_CONNECT_MS))
+        except (Disconnected, TimeoutError) as error:
+            if told:
+                raise self._unreachable(client.address, error) from None
+            raise
 
-    def wall_ms(self) -> int:
-        """What time it is."""
-        return SystemClock().wall_ms()
+    def _client(self, at: Address) -> Client:
+        if at not in self._clients:
+            self._clients[at] = Client(at, _CLIENT_ID, tls=self._tls)
+        return self._clients[at]
 
-    def monotonic_ms(self) -> float:
-        """For how long something was waited for."""
-        return SystemClock().monotonic_ms()
+    def check(self, at: Address) -> None:
+        """Raises UnreachableError if a node cannot be reached at the address that the bootstrap address told."""
+        self.run(self._connect(self._client(at), told=True))
+
+    def check_leaders(self, topic: str) -> None:
+        """Raises RefusedError for an unknown topic, and UnreachableError for a leader that cannot be reached."""
+        leaders = {row.leader_id for row in self.partitions([topic]).values()}
+        for broker in self.brokers():
+            if broker.broker_id in leaders and not broker.fenced:
+                self.check(Address(broker.host, broker.port))
+
+    def _unreachable(self, at: Address, error: Exception) -> UnreachableError:
+        where = ",".join(map(str, self._bootstrap))
+        return UnreachableError(
+            f"{where} answers, and says that node {self._advertised.get(at, '?')} is at {at}, but there "
+            f"{_cause(error) or 'is no answer'}. Advertise an address that this machine reaches: `tailrace up "
+            "--advertise HOST:PORT`, or gateway.advertised.host and gateway.advertised.port"
+        )
 
     def pause(self, time_ms: float) -> None:
         """Lets the cluster work for a while before the next question."""
-        self._runner.run(SystemClock().sleep(time_ms))
+        self.run(self.clock.sleep(time_ms))
 
     def brokers(self) -> list[RegisteredBroker]:
         """All registered brokers by id, fenced ones too (KIP-1073)."""
@@ -376,11 +431,11 @@ def _known(size_bytes: int) -> int | None:
 
 
 @contextmanager
-def nodes(bootstrap: str | None) -> Iterator[Nodes]:
-    """The cluster; refusals end the command with one sentence and status 1."""
+def nodes(bootstrap: str | None, *, lasting: bool = False) -> Iterator[Nodes]:
+    """The cluster; refusals end the command with one sentence and status 1. lasting: as Nodes has it."""
     where = address(bootstrap)
     try:
-        opened = Nodes(where, partial(runs_here, where), tls())
+        opened = Nodes(where, partial(runs_here, where), tls(), lasting=lasting)
     except ValueError as wrong:
         raise typer.BadParameter(str(wrong)) from None
     try:
@@ -388,6 +443,12 @@ def nodes(bootstrap: str | None) -> Iterator[Nodes]:
             yield opened
     except (NoRoom, RefusedError) as refused:
         typer.echo(str(refused), err=True)
+        raise typer.Exit(1) from None
+    except ApiError as refused:
+        typer.echo(": ".join(filter(None, (refused.message, sentence(refused.code)))), err=True)
+        raise typer.Exit(1) from None
+    except UnreachableError as error:
+        typer.echo(str(error), err=True)
         raise typer.Exit(1) from None
     except Disconnected as error:
         typer.echo(f"{where}: {_reason(error)}", err=True)
@@ -404,6 +465,14 @@ def nodes(bootstrap: str | None) -> Iterator[Nodes]:
         opened.close()
 
 
+def advertised(answer: Any) -> Iterator[tuple[Address, int]]:
+    """Where the nodes are that an answer names, with their ids: of Metadata, DescribeCluster and FindCoordinator."""
+    for row in (*getattr(answer, "brokers", ()), *getattr(answer, "coordinators", ())):
+        if row.host:
+            node_id = row.broker_id if hasattr(row, "broker_id") else row.node_id
+            yield Address(row.host, row.port), node_id
+
+
 def _reason(error: Disconnected) -> str:
     if _was_refused(error):
         return "nothing listens there; `tailrace up` starts a cluster, --bootstrap names another"
@@ -416,6 +485,16 @@ def _reason(error: Disconnected) -> str:
         "the connection broke before there was an answer; what was asked may have been done. A port of TLS needs "
         "--command-config"
     )
+
+
+def _cause(error: Exception) -> str | None:
+    """Why an address cannot be reached, in the words of the system."""
+    if isinstance(error, Disconnected) and _was_refused(error):
+        return "nothing listens"
+    cause = error.__cause__
+    if isinstance(cause, ssl.SSLError):
+        return f"the TLS handshake fails ({said(cause)})"
+    return f"is an error ({cause.strerror or cause})" if isinstance(cause, OSError) else None
 
 
 def _was_refused(error: Disconnected) -> bool:

@@ -174,7 +174,7 @@ def execute(file: PlanFile, wait: Wait = False, rate: Rate = None, bootstrap: Bo
     A --throttle ends with the moves that --wait waits for, or with the `verify` that finds all of it done.
     """
     text = _read(file)
-    with nodes(bootstrap) as cluster:
+    with nodes(bootstrap, lasting=True) as cluster:
         plan = parsed(text)
         now = cluster.partitions(sorted({name for name, _ in plan}))
         before = {key: tuple(now[key].replica_nodes) for key in plan if key in now}

@@ -11,6 +11,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from tailrace.cli.daily import app, brokers
+from tailrace.cli.daily.deadline import Deadline
 from tailrace.cli.daily.nodes import RegisteredBroker
 from tailrace.cli.daily.refusals import RefusedError
 from tailrace.metadata.moves import Partition, Replicas
@@ -33,6 +34,7 @@ class Cluster:
         self.stops_after = 0
         self.looks = self.pauses = 0
         self.forgotten: list[int] = []
+        self.deadline = Deadline(self, lasting=True)
 
     def brokers(self) -> list[RegisteredBroker]:
         return [
@@ -78,7 +80,7 @@ class Cluster:
 def typed(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Result]:
     def run(cluster: Cluster, *words: str) -> Result:
         @contextmanager
-        def nodes(bootstrap: str | None) -> Iterator[Cluster]:
+        def nodes(bootstrap: str | None, *, lasting: bool = False) -> Iterator[Cluster]:
             yield cluster
 
         monkeypatch.setattr(brokers, "nodes", nodes)

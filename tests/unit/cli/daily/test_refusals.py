@@ -61,6 +61,9 @@ class Clock:
     def wall_ms(self) -> int:
         return 1_700_000_000_000
 
+    def monotonic_ms(self) -> float:
+        return 0.0
+
 
 @pytest.fixture
 def plan(tmp_path: Path) -> Path:

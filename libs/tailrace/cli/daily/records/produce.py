@@ -21,8 +21,8 @@ _REQUEST_BYTES_MAX: Final = 104_857_600  # socket.request.max.bytes: what is too
 _UNKNOWN: Final = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 _NOT_YET: Final = frozenset({_UNKNOWN, ErrorCode.LEADER_NOT_AVAILABLE})
 _AGAIN_MS, _TIMES_MAX = 50, 60
-_DELIVERY_MS: Final = 120_000.0  # delivery.timeout.ms
-_REQUEST_MS: Final = 30_000.0
+_DELIVERY_MS: Final = 120_000  # delivery.timeout.ms
+_REQUEST_MS: Final = 30_000
 _LINGER_MS: Final = 5
 
 
@@ -42,14 +42,14 @@ def produce(
     with nodes(bootstrap, lasting=True) as cluster:
         _create_if_missing(cluster, topic)
         cluster.check_leaders(topic)
-        delivery_ms = cluster.deadline.given_ms or _DELIVERY_MS
+        delivery_ms = int(cluster.deadline.given_ms or _DELIVERY_MS)  # kafka-python sends nothing with a float
     options: dict[str, Any] = {
         "acks": acks if acks == "all" else int(acks),
         "linger_ms": _LINGER_MS,
         "max_request_size": _REQUEST_BYTES_MAX,
         "max_block_ms": delivery_ms,
         "delivery_timeout_ms": delivery_ms,
-        "request_timeout_ms": min(_REQUEST_MS, max(1.0, delivery_ms - _LINGER_MS)),
+        "request_timeout_ms": min(_REQUEST_MS, max(1, delivery_ms - _LINGER_MS)),
     }
     mark = os.fsencode(separator or "")  # as it was typed, even if that is no UTF-8
     count = 0

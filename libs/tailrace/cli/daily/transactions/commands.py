@@ -114,7 +114,7 @@ def find_hanging(
     """Open transactions of which no coordinator knows: nobody ends them, and readers at read_committed wait."""
     one_topic(topics, partition)
     with nodes(bootstrap) as cluster:
-        now_ms = cluster.wall_ms()
+        now_ms = cluster.clock.wall_ms()
         asked, leaderless = hanging.places(cluster, topics or (), partition, broker)
         found = hanging.find(cluster, asked, now_ms - 60_000 * max_timeout_minutes)
     rows = [_row(partition, one, now_ms) for partition, one in found]

@@ -1,0 +1,1 @@
+"""`tailrace produce` and `tailrace consume`: lines in, lines out."""

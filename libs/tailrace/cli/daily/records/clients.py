@@ -1,0 +1,47 @@
+"""kafka-python's clients, for what `produce` sends and for membership in a group."""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, Final
+
+import typer
+
+from tailrace.cli.daily.connection import address, tls
+from tailrace.cli.daily.refusals import sentence
+
+_BOOTSTRAP_MS: Final = 10_000
+
+
+@contextmanager
+def kafka_client(kind: str, bootstrap: str | None, /, **options: Any) -> Iterator[Any]:
+    """A kafka-python client by class name; its errors end the command with one sentence and status 1."""
+    import kafka
+    from kafka.errors import KafkaError
+
+    logging.getLogger("kafka").setLevel(logging.CRITICAL)  # what matters of its warnings ends as an error
+    where = address(bootstrap)
+    known: dict[str, Any] = {"bootstrap_servers": where.split(","), "client_id": f"tailrace-cli-{os.getpid()}"}
+    if (encrypted := tls()) is not None:
+        known |= {"security_protocol": "SSL", "ssl_context": encrypted}
+    try:
+        opened = getattr(kafka, kind)(**known, bootstrap_timeout_ms=_BOOTSTRAP_MS, **options)
+        try:
+            yield opened
+        finally:
+            opened.close()
+    except KafkaError as error:
+        typer.echo(f"{where}: {in_words(error)}", err=True)
+        raise typer.Exit(1) from None
+
+
+def in_words(error: BaseException) -> str:
+    """An error of kafka-python without its class: Kafka's name of the code where it has one, and what it says."""
+    said = " ".join(part for part in error.args if isinstance(part, str))
+    said = said if "Request(" not in said else ""  # some hold the whole request and answer
+    code = getattr(error, "errno", None)
+    told = sentence(code, said) if isinstance(code, int) else said
+    return told or "it was refused, and nothing says why"
