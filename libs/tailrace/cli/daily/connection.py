@@ -6,7 +6,7 @@ import os
 import ssl
 from datetime import datetime
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, NamedTuple
 
 import typer
 
@@ -46,11 +46,29 @@ def one_topic(topics: list[str] | None, partition: int | None) -> None:
         raise typer.BadParameter("--partition needs exactly one --topic")
 
 
+class ClusterAddress(NamedTuple):
+    """Where a command finds its cluster; data_dir: of this machine's processes, where it is their cluster."""
+
+    bootstrap: str
+    data_dir: Path | None = None
+
+
+def cluster_address(bootstrap: str | None, data_dir: Path | None = None) -> ClusterAddress:
+    """The one rule of all commands: a directory that is named, an address that is named, the default directory's
+    cluster while it runs, Kafka's port.
+    """
+    if data_dir is not None:
+        return ClusterAddress(_bootstrap_of(data_dir) or DEFAULT_BOOTSTRAP, data_dir)
+    local_dir = default_data_dir(os.environ)
+    local = _bootstrap_of(local_dir)
+    if bootstrap and bootstrap != local:
+        return ClusterAddress(bootstrap)
+    return ClusterAddress(local or DEFAULT_BOOTSTRAP, local_dir)
+
+
 def address(bootstrap: str | None) -> str:
-    """What was asked for, else the local cluster's own word, else Kafka's port."""
-    if bootstrap:
-        return bootstrap
-    return _local_bootstrap() or DEFAULT_BOOTSTRAP
+    """The bootstrap address of a command that takes no directory."""
+    return cluster_address(bootstrap).bootstrap
 
 
 def tls() -> ssl.SSLContext | None:
@@ -73,11 +91,11 @@ def tls() -> ssl.SSLContext | None:
 
 def runs_here(bootstrap: str) -> bool:
     """Whether this is where the cluster of the default directory answers, or will do so once it has started."""
-    return bootstrap == _local_bootstrap()
+    return bootstrap == _bootstrap_of(default_data_dir(os.environ))
 
 
-def _local_bootstrap() -> str | None:
-    running = RunFile.read(default_data_dir(os.environ) / "run" / "up.json")
+def _bootstrap_of(data_dir: Path) -> str | None:
+    running = RunFile.read(data_dir / "run" / "up.json")
     return running.addresses["bootstrap"] if running and running.is_running() else None
 
 

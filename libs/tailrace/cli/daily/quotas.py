@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Annotated, Any, Final
 
 import typer
 
-from tailrace.cli.daily.connection import Bootstrap, Json, given, pairs, table
+from tailrace.cli.daily.connection import Bootstrap, Json, cluster_address, given, pairs, table
 from tailrace.cli.daily.nodes import EVERY_CODE, Nodes, nodes
 from tailrace.cli.daily.refusals import RefusedError, lines
-from tailrace.cli.daily.status import asked, running_admin
+from tailrace.cli.daily.status import AdminUrl, Data, admin_of, asked
 from tailrace.quota.entity import CLIENT_ID, IP, USER, text_of_name
-from tailrace.runtime.run_files import default_data_dir
 from tailrace.wire import messages as m
 from tailrace.wire.response_errors import response_errors
 
@@ -187,15 +184,14 @@ def _named(entity: Entity) -> str:
 
 @app.command()
 def top(
-    data: Annotated[Path | None, typer.Option("--data", metavar="DIR", help="of `up`")] = None,
-    admin: Annotated[
-        str | None, typer.Option("--admin", metavar="URL", envvar="TAILRACE_ADMIN", help="a gateway's REST API")
-    ] = None,
+    data: Data = None,
+    admin: AdminUrl = None,
     rows: Annotated[int, typer.Option("--rows", "-n", min=1, help="how many at most")] = _TOP_ROWS,
     as_data: Json = False,
+    bootstrap: Bootstrap = None,
 ) -> None:
     """Who uses most of their limit, and who is throttled now, over all gateways and brokers."""
-    answer, why = asked(admin or running_admin(data or default_data_dir(os.environ)), below="quota-usage")
+    answer, why = asked(admin or admin_of(cluster_address(bootstrap, data)), below="quota-usage")
     if answer is None:
         typer.echo(why, err=True)
         raise typer.Exit(1)

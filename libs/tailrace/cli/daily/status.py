@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import urllib.error
 import urllib.request
 from collections.abc import Iterator, Sequence
@@ -14,11 +13,19 @@ from typing import Annotated, Any
 
 import typer
 
-from tailrace.cli.daily.connection import Json, table
-from tailrace.runtime.run_files import RunFile, default_data_dir
+from tailrace.cli.daily.connection import Bootstrap, ClusterAddress, Json, cluster_address, table
+from tailrace.cli.daily.deadline import Deadline
+from tailrace.cli.daily.nodes import Nodes, nodes
+from tailrace.cli.daily.refusals import RefusedError
+from tailrace.kafka.resources import ConfigResource
+from tailrace.net.address import Address
+from tailrace.runtime.clock import SystemClock
+from tailrace.runtime.run_files import RunFile
+from tailrace.wire.messages import DescribeClusterRequest, DescribeConfigsRequest
 
 NOT_RUNNING = 3
 ANSWER_SECONDS = 10
+_ADMIN_PORT = "admin.port"
 _NAMED_MAX = 8
 _COUNTS = (
     ("offline", "offline_partitions"),
@@ -29,23 +36,24 @@ _COUNTS = (
 )
 
 
-def status(
-    data: Annotated[Path | None, typer.Option("--data", metavar="DIR", help="of `up`")] = None,
-    admin: Annotated[
-        str | None, typer.Option("--admin", metavar="URL", envvar="TAILRACE_ADMIN", help="a gateway's REST API")
-    ] = None,
-    as_data: Json = False,
-) -> None:
+Data = Annotated[Path | None, typer.Option("--data", metavar="DIR", help="of `up`; wins over --bootstrap")]
+AdminUrl = Annotated[
+    str | None,
+    typer.Option("--admin", metavar="URL", envvar="TAILRACE_ADMIN", help="a gateway's REST API; wins over both"),
+]
+
+
+def status(data: Data = None, admin: AdminUrl = None, as_data: Json = False, bootstrap: Bootstrap = None) -> None:
     """Show a cluster on one screen; status 0 if all is ready and no partition is offline, 1 if not, 3 if none runs.
 
     Producers that a full disk refuses, a disk that failed, and a controller that does not answer, count as not ready.
     """
-    data_dir = data or default_data_dir(os.environ)
-    running = [] if admin else running_files(data_dir)
-    if not running and not admin:
-        typer.echo(f"Nothing runs on {data_dir}.")
+    found = cluster_address(bootstrap, data)
+    running = [] if admin or found.data_dir is None else running_files(found.data_dir)
+    if not running and not admin and found.data_dir is not None:
+        typer.echo(f"Nothing runs on {found.data_dir}.")
         raise typer.Exit(NOT_RUNNING)
-    cluster, why = asked(admin or running_admin(data_dir), below="status")
+    cluster, why = asked(admin or admin_of(found), below="status")
     if as_data:
         typer.echo(json.dumps({"cluster": cluster, "processes": [_process(file) for file in running]}))
     else:
@@ -58,6 +66,54 @@ def status(
             )
     if not healthy(cluster) or not all(file.ready for file in running):
         raise typer.Exit(1)
+
+
+def admin_of(cluster: ClusterAddress) -> str | None:
+    """The address of the REST API of a cluster: from its processes here, else the port that its brokers' configs say.
+
+    Raises typer.Exit where the cluster does not say it.
+    """
+    if cluster.data_dir is not None:
+        return running_admin(cluster.data_dir)
+    with nodes(cluster.bootstrap) as asking:
+        known = asking.ask(DescribeClusterRequest(include_fenced_brokers=True, endpoint_type=1), 2)
+        port = _admin_port(asking, [broker.broker_id for broker in known.brokers if not broker.is_fenced])
+        if port is None:
+            raise RefusedError(
+                f"{cluster.bootstrap}: the cluster does not say where its admin port is ({_ADMIN_PORT}); --admin URL "
+                "or TAILRACE_ADMIN names it"
+            )
+        url = f"http://{Address(Address.parse(cluster.bootstrap.split(',')[0].strip()).host, port)}"
+        found = cluster_id_of(url)
+        if found not in {None, known.cluster_id}:
+            raise RefusedError(
+                f"{cluster.bootstrap} is cluster {known.cluster_id}, but {url} is of cluster {found}; --admin URL or "
+                "TAILRACE_ADMIN names the right one"
+            )
+        return url
+
+
+def _admin_port(asking: Nodes, brokers: list[int]) -> int | None:
+    """What the first live broker's configs say; a broker of Apache Kafka has no such config."""
+    row = DescribeConfigsRequest.DescribeConfigsResource
+    for broker in brokers[:1]:
+        asked_for = row(
+            resource_type=ConfigResource.BROKER, resource_name=str(broker), configuration_keys=[_ADMIN_PORT]
+        )
+        for result in asking.ask(DescribeConfigsRequest(resources=[asked_for]), 4).results:
+            for config in result.configs:
+                if config.name == _ADMIN_PORT and config.value != "0":
+                    return int(config.value)
+    return None
+
+
+def cluster_id_of(admin: str) -> str | None:
+    """The cluster that an admin address is of; None where none answers as one."""
+    try:
+        (cluster,) = get_json(f"{admin}/v3/clusters")["data"]
+        return str(cluster["cluster_id"])
+    except (OSError, ValueError, KeyError, TypeError, HTTPException):
+        return None
 
 
 def healthy(cluster: dict[str, Any] | None) -> bool:
@@ -99,7 +155,7 @@ def _process(file: RunFile) -> dict[str, object]:
 def asked(admin: str | None, *, below: str) -> tuple[dict[str, Any] | None, str]:
     """What an admin address answers at a path below its cluster, or None and a sentence that says why not."""
     if admin is None:
-        return None, "The gateway cannot be asked: none runs here that has an admin address; --admin names one."
+        return None, "The gateway cannot be asked: none runs there that has an admin address; --admin names one."
     try:
         (cluster,) = get_json(f"{admin.rstrip('/')}/v3/clusters")["data"]
         return get_json(f"{cluster['metadata']['self']}/{below}"), ""
@@ -111,7 +167,8 @@ def asked(admin: str | None, *, below: str) -> tuple[dict[str, Any] | None, str]
 
 def get_json(url: str) -> Any:
     """What a gateway's REST API answers; raises OSError or ValueError."""
-    with urllib.request.urlopen(url, timeout=ANSWER_SECONDS) as answer:
+    patience_s = Deadline(SystemClock()).left_ms(ANSWER_SECONDS * 1000) / 1000
+    with urllib.request.urlopen(url, timeout=patience_s) as answer:
         return json.load(answer)
 
 

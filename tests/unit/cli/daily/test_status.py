@@ -7,10 +7,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from typer.testing import CliRunner, Result
 
-from tailrace.cli.daily import status
+from support.refusing_cluster import RefusingCluster
+from tailrace.cli.daily import app, nodes, status
 from tailrace.cli.daily.status import asked, healthy, rendered, running_admin
 from tailrace.runtime.run_files import RunFile, start_ticks
+from tailrace.wire.messages import DescribeClusterResponse, DescribeConfigsResponse
 
 
 def count(*partitions: tuple[str, int], more: int = 0) -> dict[str, Any]:
@@ -112,3 +115,73 @@ def test_the_admin_address_is_that_of_a_process_that_runs(tmp_path: Path) -> Non
         started = start_ticks(os.getpid()) + ticks
         RunFile("gateway", index, os.getpid(), started, 0, addresses={"admin": address}).write(tmp_path / "run")
     assert running_admin(tmp_path) == "http://here:2"
+
+
+class Named(RefusingCluster):
+    """A cluster whose brokers say an admin port, or none."""
+
+    def __init__(self, port: str | None) -> None:
+        super().__init__()
+        self._port = port
+
+    def answer(self, message: Any) -> Any:
+        answer = super().answer(message)
+        if isinstance(answer, DescribeConfigsResponse):
+            for row in answer.results:
+                row.configs = [config for config in row.configs if self._port is not None]
+                for config in row.configs:
+                    config.value = self._port
+        if isinstance(answer, DescribeClusterResponse):
+            answer.cluster_id = "mine"
+        return answer
+
+
+@pytest.fixture
+def answers(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> dict[str, Any]:
+    """What each URL answers; nothing runs here."""
+    found: dict[str, Any] = {}
+
+    def get_json(url: str) -> Any:
+        if url not in found:
+            raise ConnectionRefusedError("nothing listens")
+        return found[url]
+
+    monkeypatch.setattr(status, "get_json", get_json)
+    monkeypatch.setenv("TAILRACE_DATA_DIR", str(tmp_path))
+    return found
+
+
+def typed(words: list[str], port: str | None, monkeypatch: pytest.MonkeyPatch) -> Result:
+    monkeypatch.setattr(nodes, "Client", Named(port).client)
+    return CliRunner().invoke(app, words, env={"TAILRACE_BOOTSTRAP": "127.0.0.1:9092"})
+
+
+@pytest.mark.parametrize("words", [["status"], ["quota", "top"]])
+def test_the_cluster_of_tailrace_bootstrap_is_asked_at_the_admin_port_of_its_brokers(
+    words: list[str], answers: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    api = "http://127.0.0.1:8099/v3/clusters"
+    answers[api] = {"data": [{"cluster_id": "mine", "metadata": {"self": f"{api}/mine"}}]}
+    answers |= {f"{api}/mine/status": cluster(), f"{api}/mine/quota-usage": {"data": []}}
+    done = typed(words, "8099", monkeypatch)
+    assert done.exit_code == 0, done.output
+    assert "Cluster     abc" in done.output or "client id" in done.output
+
+
+@pytest.mark.parametrize("words", [["status"], ["quota", "top"]])
+def test_another_clusters_admin_port_is_not_taken_for_it(
+    words: list[str], answers: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answers["http://127.0.0.1:8099/v3/clusters"] = {"data": [{"cluster_id": "another"}]}
+    done = typed(words, "8099", monkeypatch)
+    assert done.exit_code == 1
+    assert "127.0.0.1:9092 is cluster mine, but http://127.0.0.1:8099 is of cluster another" in done.output
+
+
+@pytest.mark.parametrize("port", ["0", None])
+def test_a_cluster_that_does_not_say_its_admin_port_is_refused_with_what_names_it(
+    port: str | None, answers: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    done = typed(["status"], port, monkeypatch)
+    assert done.exit_code == 1
+    assert "--admin URL or TAILRACE_ADMIN names it" in done.output
