@@ -16,6 +16,7 @@ from support.ports import free_ports
 from tailrace.metadata.image import BrokerImage, MetadataImage, PartitionImage, ServiceImage, ShardImage, TopicImage
 from tailrace.metadata.records import Endpoint
 from tailrace.net.address import Address
+from tailrace.net.limits.deadline_check import DeadlineCheck
 from tailrace.runtime.clock import SystemClock
 from tailrace.wire import codec
 from tailrace.wire.apis import INTERNAL_APIS, ApiKey
@@ -24,7 +25,6 @@ from tailrace.wire.messages import ApiVersionsResponse, PreambleRequest
 from tailrace_gateway.answering import AnsweringGateway
 from tailrace_gateway.gateway import Advertised, GatewayLimits, Parts
 from tailrace_gateway.listener import GatewayListener, InternalListener
-from tailrace_gateway.relay.deadline_check import RelayDeadlineCheck
 
 BOOT_ID = "boot"
 TOPIC_ID = UUID(int=7)
@@ -213,7 +213,7 @@ class World:
         self.listener.open_node(0)
         self.follower.subscribe(self.gateway.image_changed)
         self.follower.subscribe(self.listener.image_changed)
-        self.sweep: RelayDeadlineCheck | None = None
+        self.deadline_check: DeadlineCheck | None = None
         self.internal: InternalListener | None = None
         self.peers: list[Peer] = []
         self.clients: list[Client] = []
@@ -268,6 +268,11 @@ class World:
         self.clients.append(client)
         return client
 
+    def sweep(self) -> None:
+        """From now on connections that have gone quiet are looked for."""
+        self.deadline_check = DeadlineCheck(self.gateway.connections, self.gateway.limits.deadlines)
+        self.deadline_check.start()
+
     def logged(self) -> list[dict[str, Any]]:
         return [call.kwargs for call in self.log.calls]
 
@@ -275,7 +280,7 @@ class World:
         for client in self.clients:
             client.writer.close()
         self.listener.close()
-        for part in (self.sweep, self.internal):
+        for part in (self.deadline_check, self.internal):
             if part is not None:
                 part.close()
         for connection in list(self.gateway.connections):

@@ -12,11 +12,10 @@ from tailrace.kafka.topics import GROUP_METADATA_TOPIC
 from tailrace.log.directory.disk_pressure import AUTOMATIC, Marks, marks
 from tailrace.metadata.image import BrokerImage, MetadataImage, PartitionImage, TopicImage
 from tailrace.records.record import Record, iterate_all
-from tailrace.steps import whole
 from tailrace.wire import messages as m
 from tailrace.wire.hot.producers import PartitionProducers
-from tailrace_gateway.cluster_state import ClusterState, state_in_pieces
-from tailrace_gateway.rest.backend import ControllerView
+from tailrace_gateway.cluster_state import ClusterState, state_of
+from tailrace_gateway.rest.backend import ControllerView, T
 
 _NAMES = UUID(int=1)
 _ASK_TIMEOUT_MS = 10_000
@@ -54,6 +53,7 @@ class MemoryBackend:
         self.silent: set[int] = set()  # brokers that do not answer
         self.with_broken_disk = {0}
         self.no_controller: Exception | None = None
+        self.runs = False  # what a thread would do
         self.waited_ms = 0  # the longest that one of them was waited for
         self.fail_next: Exception | None = None
         self.asked: list[tuple[str, Any]] = []
@@ -62,7 +62,14 @@ class MemoryBackend:
         return self._image
 
     async def state(self) -> ClusterState:
-        return whole(state_in_pieces(self._image, self.min_insync_replicas))
+        return state_of(self._image, self.min_insync_replicas)
+
+    async def run(self, work: Callable[[], T]) -> T:
+        self.runs = True
+        try:
+            return work()
+        finally:
+            self.runs = False
 
     def log_dir_marks(self, total_bytes: int) -> Marks:
         return marks(total_bytes, AUTOMATIC, AUTOMATIC)

@@ -18,6 +18,7 @@ from tailrace.metadata.records import Endpoint
 from tailrace.net.address import Address
 from tailrace.net.background import beside
 from tailrace.net.backoff import Backoff
+from tailrace.net.limits.deadline_check import DeadlineCheck
 from tailrace.net.limits.request_memory_metrics import RequestMemoryMetrics
 from tailrace.net.members.endpoints import endpoints_of
 from tailrace.net.members.registration import ServiceRegistration
@@ -33,7 +34,6 @@ from tailrace_gateway.answering import AnsweringGateway
 from tailrace_gateway.gateway import Advertised, GatewayLimits, Parts
 from tailrace_gateway.listener import GatewayListener, InternalListener
 from tailrace_gateway.metrics import GatewayMetrics
-from tailrace_gateway.relay.deadline_check import RelayDeadlineCheck
 from tailrace_gateway.rest.kafka.admin import GatewayAdmin
 from tailrace_gateway.versions import ServedVersions
 
@@ -124,8 +124,9 @@ async def open_gateway(config: Config, environment: Environment) -> AsyncIterato
             follower.subscribe(changed)
             changed(MetadataImage(), follower.image)
         follower.on_move(gateway.controller_moved)
-        sweep = RelayDeadlineCheck(gateway)
-        stack.callback(sweep.close)
+        deadline_check = DeadlineCheck(gateway.connections, gateway.limits.deadlines)
+        stack.callback(deadline_check.close)
+        deadline_check.start()
         metrics = GatewayMetrics(environment.registry, gateway, config.min_insync_replicas, throttled, handshakes)
         RequestMemoryMetrics(environment.registry, gateway.memory)
         addresses = {"client": ",".join(listener.addresses)}

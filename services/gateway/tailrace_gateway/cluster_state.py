@@ -5,15 +5,12 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Final
 
 from tailrace.kafka.resources import ALL_BROKERS, ConfigResource
 from tailrace.metadata.image import BrokerImage, MetadataImage, PartitionImage
 from tailrace.metadata.moves import Partition
-from tailrace.steps import Steps
 
 MIN_INSYNC_REPLICAS = "min.insync.replicas"
-_AT_ONCE: Final = 500  # partitions: each takes some two microseconds
 
 
 class BrokerStatus(StrEnum):
@@ -66,11 +63,8 @@ def min_isr_of(image: MetadataImage, topic: str, replicas: int, default: int) ->
     return min(int(own or shared or default), max(replicas, 1))
 
 
-def state_in_pieces(image: MetadataImage, min_insync_replicas: int) -> Steps[ClusterState]:
-    """The state of an image; min_insync_replicas is what brokers' files say, where nothing else does.
-
-    Yields after every few hundred partitions, so that others have their turn.
-    """
+def state_of(image: MetadataImage, min_insync_replicas: int) -> ClusterState:
+    """The state of an image; min_insync_replicas is what brokers' files say, where nothing else does."""
     led, held, synced = Counter[int](), Counter[int](), Counter[int]()
     lists: dict[str, list[Partition]] = {
         name: [] for name in ("offline", "under_replicated", "under_min_isr", "at_min_isr", "not_preferred", "moving")
@@ -87,8 +81,6 @@ def state_in_pieces(image: MetadataImage, min_insync_replicas: int) -> Steps[Clu
             synced.update(partition.isr)
             for word in _words(partition, min_isr):
                 lists[word].append((name, index))
-            if not partitions % _AT_ONCE:
-                yield
     return ClusterState(
         brokers=tuple(
             BrokerState(node, status_of(broker), broker.rack, led[node], held[node], synced[node])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import TypeAlias
 
 from tailrace.metadata.image import MetadataImage, TopicImage
@@ -17,10 +16,10 @@ class EncodedTopics:
 
     All clients ask for the same ones, and all at once when a broker dies. What is told of a topic does not depend on
     who asks: where the gateway names its own ports all brokers have an address, else those with a CLIENT listener.
+    The event loop and the codec thread may both add a topic: then it is the same one.
     """
 
     def __init__(self) -> None:
-        self.encoding = asyncio.Lock()  # of a topic that takes many turns of the loop: who comes meanwhile waits for it
         self._brokers: object = None
         self._topics: dict[MetadataVariant, Encoded] = {}
 

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from random import Random
 from typing import Any, Protocol
 
@@ -19,6 +18,7 @@ from tailrace.net.authentication.proof import Secret
 from tailrace.net.background import spawn
 from tailrace.net.context import Identity
 from tailrace.net.large import Large
+from tailrace.net.limits.deadlines import ConnectionDeadlines
 from tailrace.net.limits.request_memory import DEFAULT_BYTES, RequestMemory
 from tailrace.net.limits.request_memory_watch import RequestMemoryWatch
 from tailrace.net.limits.seldom import SeldomWarning
@@ -79,6 +79,11 @@ class GatewayLimits:
     coordinator_wait_ms: float = 1_000
     connect_ms: float = 2_000
 
+    @property
+    def deadlines(self) -> ConnectionDeadlines:
+        """How long a client's connection may be quiet."""
+        return ConnectionDeadlines(self.idle_ms, self.head_ms, self.dribble_ms, self.dribble_bytes)
+
 
 @dataclass(frozen=True, slots=True)
 class Advertised:
@@ -125,11 +130,9 @@ class Gateway(ABC):
         RequestMemoryWatch(self.memory)
         self.table = table()
         self.suspects = Suspects(self)
-        self.told = EncodedTopics()
+        self.encoded = EncodedTopics()
         self.not_kafka = SeldomWarning(parts.log, parts.clock.monotonic_ms, "connection closed")
         self.large = Large()
-        # Whatever is ready to run has its turn.
-        self.others_first: Callable[[], Awaitable[None]] = partial(parts.clock.sleep, 0)
         self.fenced_at_ms: dict[int, float] = {}
         self.away_since_ms: dict[int, float] = {}
         self.creating: set[str] = set()

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from prometheus_client import CollectorRegistry
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from tailrace.net.pieces import Prepared
 from tailrace.net.quotas.throttled_connections import ThrottledConnections
 from tailrace.net.tls.handshakes import Handshakes
 from tailrace.wire.apis import ApiKey
 from tailrace_gateway.answering import AnsweringGateway
-from tailrace_gateway.cluster_state import BrokerStatus, state_in_pieces
+from tailrace_gateway.cluster_state import BrokerStatus, ClusterState, state_of
 
 
 class GatewayMetrics(Collector):
@@ -28,12 +29,14 @@ class GatewayMetrics(Collector):
         self._gateway = gateway
         self._throttled = throttled
         self._handshakes = handshakes
-        self._state = Prepared(lambda: state_in_pieces(gateway.image, min_insync_replicas))
+        self._min_insync_replicas = min_insync_replicas
+        self._state: ClusterState | None = None
         registry.register(self)
 
     async def prepare(self) -> None:
-        """Counts partitions in pieces, for the collect that follows."""
-        await self._state.prepare()
+        """Counts partitions in the codec thread, for the collect that follows."""
+        image = self._gateway.image
+        self._state = await self._gateway.large.run(partial(state_of, image, self._min_insync_replicas))
 
     def collect(self) -> list[Metric]:
         """Reads everything now."""
@@ -86,7 +89,7 @@ class GatewayMetrics(Collector):
 
     def _of_the_cluster(self) -> list[Metric]:
         """Kafka's gauges of brokers and partitions, as the image has them; every gateway says the same."""
-        state = self._state.take()
+        state, self._state = self._state or state_of(self._gateway.image, self._min_insync_replicas), None
         live = sum(row.status is not BrokerStatus.FENCED for row in state.brokers)
         led = GaugeMetricFamily("tailrace_broker_leader_count", "Partitions that a broker leads.", labels=["broker"])
         for row in state.brokers:

@@ -9,7 +9,7 @@ the controller's word, and no longer than the time in which a dead broker is fen
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine, Iterable
+from collections.abc import Callable, Coroutine, Iterable
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -18,7 +18,6 @@ from tailrace.metadata.image import MetadataImage, TopicImage
 from tailrace.net.authentication.proof import Secret
 from tailrace.net.context import Identity
 from tailrace.net.members.endpoints import address_of
-from tailrace.net.pieces import in_pieces
 from tailrace_gateway.relay.node import Exchange
 
 JUDGEMENT_MS = 150.0
@@ -66,14 +65,12 @@ class Suspects:
         """Nobody listens where the image says that the node does."""
         self._suspect(node_id)
 
-    async def settled(self, topics: Callable[[], Awaitable[Iterable[TopicImage]]]) -> None:
+    async def settled(self, topics: Callable[[], Iterable[TopicImage]]) -> None:
         """Returns when no suspect leads any of these topics, or when the time for a judgement is over."""
         open_cases = self._open()
         if not open_cases:
             return
-        led = set[int]()
-        async for topic in in_pieces(await topics(), weigh=lambda topic: 1 + len(topic.partitions)):
-            led.update(partition.leader for partition in topic.partitions)
+        led = {partition.leader for topic in topics() for partition in topic.partitions}
         if led.isdisjoint(open_cases):
             return
         if probes := [case.probing for case in open_cases.values() if case.probing is not None]:

@@ -20,7 +20,6 @@ from tailrace.wire import messages as m
 from tailrace.wire.apis import INTERNAL_APIS, ApiKey
 from tailrace_gateway.gateway import Advertised, GatewayLimits
 from tailrace_gateway.listener import InternalListener
-from tailrace_gateway.relay.deadline_check import RelayDeadlineCheck
 from tailrace_gateway.versions import ServedVersions
 
 QUICK = GatewayLimits(head_ms=60, dribble_ms=60, dribble_bytes=100, idle_ms=400)
@@ -36,7 +35,7 @@ def produce(correlation_id: int, size: int = 100) -> bytes:
 async def swept(open_world: Callable[..., World]) -> World:
     world = open_world(limits=QUICK)
     world.put_broker(0, await world.peer("broker-0"))
-    world.sweep = RelayDeadlineCheck(world.gateway)
+    world.sweep()
     return world
 
 
@@ -333,5 +332,5 @@ async def test_the_sweep_is_no_busier_than_its_shortest_bound(
     open_world: Callable[..., World], idle_ms: float, expected: float
 ) -> None:
     world = open_world(limits=GatewayLimits(idle_ms=idle_ms))
-    world.sweep = RelayDeadlineCheck(world.gateway)
-    assert world.sweep.interval_ms == expected
+    world.sweep()
+    assert world.deadline_check is not None and world.deadline_check.deadlines.interval_ms == expected

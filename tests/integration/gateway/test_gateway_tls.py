@@ -21,7 +21,6 @@ from tailrace.net.tls.settings import TlsSettings
 from tailrace.wire import codec
 from tailrace.wire import messages as m
 from tailrace_gateway.gateway import GatewayLimits
-from tailrace_gateway.relay.deadline_check import RelayDeadlineCheck
 
 
 @pytest.fixture
@@ -127,7 +126,7 @@ async def test_an_idle_client_is_closed(
     open_world: Callable[..., World], encrypt: Callable[[World], World], authority: Authority
 ) -> None:
     world = encrypt(open_world(limits=GatewayLimits(idle_ms=60)))
-    world.sweep = RelayDeadlineCheck(world.gateway)
+    world.sweep()
     assert await (await client(world, authority)).closed()
     assert not world.gateway.connections
 

@@ -5,11 +5,8 @@ from uuid import UUID
 
 import pytest
 
-from support.steps import longest_stretch
 from tailrace.metadata.image import BrokerImage, MetadataImage, PartitionImage, TopicImage
-from tailrace.net.pieces import in_turns
-from tailrace.steps import whole
-from tailrace_gateway.cluster_state import BrokerStatus, ClusterState, min_isr_of, state_in_pieces
+from tailrace_gateway.cluster_state import BrokerStatus, ClusterState, min_isr_of, state_of
 
 TOPIC, BROKER = 2, 4
 
@@ -49,27 +46,19 @@ def words(state: ClusterState) -> dict[str, list[int]]:
     ],
 )
 def test_each_gauge_counts_the_partitions_that_kafka_would_count(one: PartitionImage, expected: set[str]) -> None:
-    assert set(words(whole(state_in_pieces(image(one), min_insync_replicas=2)))) == expected
+    assert set(words(state_of(image(one), min_insync_replicas=2))) == expected
 
 
 def test_brokers_have_their_state_and_their_share() -> None:
     brokers = {0: broker(0), 1: broker(1, in_controlled_shutdown=True), 2: BrokerImage(2, 1, UUID(int=3), fenced=True)}
     topics = image(partition(0, 1), partition(1, 0)).topics
-    state = whole(state_in_pieces(MetadataImage(topics=topics, brokers=brokers), 1))
+    state = state_of(MetadataImage(topics=topics, brokers=brokers), 1)
     assert [(row.status, row.leaders, row.replicas, row.in_sync) for row in state.brokers] == [
         (BrokerStatus.LIVE, 1, 2, 2),
         (BrokerStatus.CONTROLLED_SHUTDOWN, 1, 2, 2),
         (BrokerStatus.FENCED, 0, 2, 0),
     ]
     assert (state.topics, state.partitions, state.with_elr) == (1, 2, 0)
-
-
-async def test_the_state_of_many_partitions_is_no_long_step() -> None:
-    async def longest(count: int) -> int:
-        return await longest_stretch(in_turns(state_in_pieces(image(*(partition(0, 1) for _ in range(count))), 1)))
-
-    await longest(2000)  # what is remembered from then on is no part of it
-    assert await longest(4000) < 1.25 * await longest(2000)
 
 
 @pytest.mark.parametrize(

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from dataclasses import replace
 from typing import Any
 from uuid import UUID
 
 import pytest
 
-from support.steps import longest_stretch
 from tailrace.metadata.image import MetadataImage, TopicImage
-from tailrace.steps import whole
 from tailrace.wire import codec
 from tailrace.wire import messages as m
 from tailrace.wire.apis import ApiKey
-from tailrace.wire.hot.metadata import encode_refused_topic, encode_topic, encoding_metadata
+from tailrace.wire.hot.metadata import encode_metadata, encode_refused_topic, encode_topic
 from tailrace_gateway.handlers import metadata
 from unit.gateway.test_gateway_handlers import ID_A, Stub, broker, context, image, partition, replicated
 
@@ -25,11 +24,13 @@ class Counting:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.names: list[str] = []
+        self.threads = set[threading.Thread]()
         self._real = metadata.describe_topic
         monkeypatch.setattr(metadata, "describe_topic", self._described)
 
     def _described(self, reach: Any, topic: TopicImage, version: int, *, operations: bool) -> Any:
         self.names.append(topic.name)
+        self.threads.add(threading.current_thread())
         return self._real(reach, topic, version, operations=operations)
 
     def taken(self) -> list[str]:
@@ -88,52 +89,25 @@ async def test_what_is_gone_is_not_kept_for_ever(described: Counting) -> None:
         name = f"t{number}"
         changed(gateway, topics={name: TopicImage(name, ID_A, ())})
         await ask(gateway)
-    assert sum(len(encoded) for encoded in gateway.told.of(gateway.image, (12, False)).values()) < 1000
+    assert sum(len(encoded) for encoded in gateway.encoded.of(gateway.image, (12, False)).values()) < 1000
     assert len(described.taken()) == 1000
 
 
 @pytest.mark.parametrize("topics", [{"t": 1000}, {f"t{number}": 10 for number in range(100)}])
-async def test_others_have_their_turn_while_many_are_told_first(topics: dict[str, int]) -> None:
+async def test_many_are_encoded_in_a_thread_and_once(topics: dict[str, int], described: Counting) -> None:
     images = {name: TopicImage(name, ID_A, (replicated(),) * count) for name, count in topics.items()}
     gateway = Stub(MetadataImage(topics=images, brokers=image().brokers))
-    assert [len(topic.partitions) for topic in (await ask(gateway)).topics] == list(topics.values())
-    assert gateway.turns >= min(len(topics) - 1, 9)
-    gateway.turns = 0
-    await ask(gateway)
-    assert not gateway.turns
-
-
-@pytest.mark.parametrize("version", range(14))
-@pytest.mark.parametrize("operations", [False, True])
-async def test_a_wide_topic_is_encoded_in_steps_as_in_one(
-    version: int, operations: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for count in (401, 1000):
-        wide = TopicImage("wide", ID_A, tuple(partition(number % 2) for number in range(count)))
-        base = MetadataImage(topics={"wide": wide}, topic_names={ID_A: "wide"}, brokers=image().brokers)
-        told = await ask(Stub(base), version, operations=operations)
-        with monkeypatch.context() as patched:
-            patched.setattr(metadata, "_WIDE", count)
-            assert told == await ask(Stub(base), version, operations=operations)
-        assert [row.partition_index for row in told.topics[0].partitions] == list(range(count))
-
-
-async def test_a_wide_topic_is_encoded_once_for_all_who_ask(described: Counting) -> None:
-    wide = TopicImage("wide", ID_A, (partition(0),) * 5_000)
-    gateway = Stub(MetadataImage(topics={"wide": wide}, brokers=image().brokers))
     first, second = await asyncio.gather(ask(gateway), ask(gateway))
-    assert first == second and described.taken() == ["wide"]
+    assert first == second
+    assert [len(topic.partitions) for topic in first.topics] == [topics[name] for name in sorted(topics)]
+    assert described.taken() == sorted(topics)
+    assert threading.main_thread() not in described.threads
+    assert await ask(gateway) == first and not described.taken()
 
 
-async def test_others_have_their_turn_while_a_wide_topic_is_encoded() -> None:
-    async def longest(count: int) -> int:
-        wide = TopicImage("wide", ID_A, (partition(0),) * count)
-        gateway = Stub(MetadataImage(topics={"wide": wide}, brokers=image().brokers))
-        at, request = context(ApiKey.METADATA, 12), m.MetadataRequest(topics=None)
-        return await longest_stretch(metadata.handle(request, at, gateway))
-
-    await longest(5_000)
-    assert await longest(5_000) < 1.2 * await longest(500)
+async def test_few_are_encoded_at_once(described: Counting) -> None:
+    await ask(Stub(image()))
+    assert described.threads == {threading.main_thread()}
 
 
 @pytest.mark.parametrize("version", range(14))
@@ -147,7 +121,7 @@ def test_an_answer_put_together_is_the_one_that_the_codec_writes(version: int) -
         row(error_code=3, name=f"t{number}", topic_id=ID_A, is_internal=False, partitions=[]) for number in range(200)
     ]
     for count in (0, 1, 126, 127, 128, 200):
-        told = whole(encoding_metadata(response(), version, [encode_topic(one, version) for one in rows[:count]]))
+        told = encode_metadata(response(), version, [encode_topic(one, version) for one in rows[:count]])
         assert told.body == codec.encode_response_body(response(*rows[:count]), version)
 
 

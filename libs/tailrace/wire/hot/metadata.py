@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from functools import cache
 from struct import Struct
 from typing import Any, Final
 from uuid import UUID
 
-from tailrace.steps import Steps
 from tailrace.wire import codec
 from tailrace.wire.encode_buffer import EncodeBuffer
 from tailrace.wire.messages import MetadataResponse
 from tailrace.wire.varint import unsigned
 
 _FLEXIBLE_FROM: Final = 9
-_TOPICS_AT_ONCE: Final = 1000
+_TOPICS_AT_ONCE: Final = 1000  # a join keeps all other threads waiting
 _OPERATIONS_FROM: Final = 8
 _IDS_FROM: Final = 10
 _I16 = Struct(">h")
@@ -30,26 +29,10 @@ def encode_topic(topic: Any, version: int) -> bytes:
     return alone[_bytes_before(version) : len(alone) - _bytes_behind(version)]
 
 
-def encoding_topic(topic: Any, version: int, partitions: Iterable[Sequence[Any]]) -> Steps[bytes]:
-    """The same of a topic that has no partitions yet, with these, of which one part is encoded in a step."""
-    assert not topic.partitions
-    none = encode_topic(topic, version)
-    behind = 4 * (version >= _OPERATIONS_FROM) + (version >= _FLEXIBLE_FROM)
-    before = len(none) - behind - len(_length(0, version))
-    count, parts = 0, []
-    for part in partitions:
-        topic.partitions = list(part)
-        encoded = encode_topic(topic, version)
-        parts.append(encoded[before + len(_length(len(part), version)) : len(encoded) - behind])
-        count += len(part)
-        yield
-    return b"".join((none[:before], _length(count, version), *parts, none[len(none) - behind :]))
-
-
 def encode_refused_topic(
     version: int, error_code: int, name: str | None, topic_id: UUID | None, is_internal: bool
 ) -> bytes:
-    """The same of a topic that is told by its error alone: a request may name half a million that are not there."""
+    """The same of a topic that is described by its error alone: a request may name thousands that are not there."""
     flexible = version >= _FLEXIBLE_FROM
     if name is None:
         written = b"\x00" if flexible else b"\xff\xff"
@@ -68,8 +51,8 @@ def encode_refused_topic(
     return b"".join(parts)
 
 
-def encoding_metadata(response: Any, version: int, topics: Sequence[bytes]) -> Steps[EncodeBuffer]:
-    """The body of a response that has no topics yet, with these; with a pause wherever it yields."""
+def encode_metadata(response: Any, version: int, topics: Sequence[bytes]) -> EncodeBuffer:
+    """The body of a response that has no topics yet, with these."""
     assert not response.topics
     body = codec.encode_response_body(response, version)
     none, count = _length(0, version), _length(len(topics), version)
@@ -78,8 +61,6 @@ def encoding_metadata(response: Any, version: int, topics: Sequence[bytes]) -> S
     out = EncodeBuffer()
     out += body[: at - len(none)] + count
     for first in range(0, len(topics), _TOPICS_AT_ONCE):
-        if first:
-            yield
         out += b"".join(topics[first : first + _TOPICS_AT_ONCE])
     out += body[at:]
     return out

@@ -20,7 +20,6 @@ from tailrace.metadata.records import NO_LEADER
 from tailrace.net.backoff import Backoff
 from tailrace.net.context import Identity
 from tailrace.net.members.endpoints import address_of
-from tailrace.net.pieces import in_pieces
 from tailrace.wire import codec
 from tailrace.wire import messages as m
 from tailrace.wire.apis import ApiKey
@@ -67,7 +66,7 @@ async def _wait_for_node(
     if frame.key == ApiKey.PRODUCE:
         limit_ms = min(limit_ms, max(request.timeout_ms, 0))
     until_ms = now_ms + limit_ms
-    partitions = [one async for one in in_pieces(asked(request, frame.key, gateway.image))]
+    partitions = list(asked(request, frame.key, gateway.image))
     backoff = Backoff(gateway.clock, gateway.random, 20, 200)
     while True:
         # Before anything else: a follower serves consumers (KIP-392), so a node that is back may answer what moved.
@@ -78,7 +77,7 @@ async def _wait_for_node(
             connection.adopt_node(node)
             node.write(frame.data)
             return None
-        if await moved(gateway.image, partitions, node_id) or _session_lost(request, frame):
+        if moved(gateway.image, partitions, node_id) or _session_lost(request, frame):
             break
         left_ms = until_ms - gateway.clock.monotonic_ms()
         if left_ms <= 0:
@@ -131,12 +130,9 @@ def asked(request: Any, key: int, image: MetadataImage) -> Iterator[tuple[str, i
             yield name, number
 
 
-async def moved(image: MetadataImage, partitions: list[tuple[str, int]], node_id: int) -> bool:
+def moved(image: MetadataImage, partitions: list[tuple[str, int]], node_id: int) -> bool:
     """Whether a partition asked for is led by another node by now: then waiting for the rest would hold that one up."""
-    async for name, number in in_pieces(partitions):
-        if image.leader(name, number) not in {NO_LEADER, node_id}:
-            return True
-    return False
+    return any(image.leader(name, number) not in {NO_LEADER, node_id} for name, number in partitions)
 
 
 def _session_lost(request: Any, frame: Frame) -> bool:

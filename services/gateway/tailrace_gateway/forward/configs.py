@@ -12,7 +12,6 @@ from typing import Any
 from tailrace.errors import ErrorCode
 from tailrace.kafka.resources import ConfigResource
 from tailrace.net.members.endpoints import address_of
-from tailrace.net.pieces import in_pieces
 from tailrace.wire.apis import ApiKey
 from tailrace.wire.messages import DescribeConfigsRequest, IncrementalAlterConfigsRequest
 from tailrace.wire.refuse import refuse
@@ -47,7 +46,7 @@ SPLIT: Mapping[int, Callable[[Any], bool]] = {
 async def answer(gateway: Gateway, connection: ClientLink, frame: Frame) -> bytes | memoryview:
     """Relays to the one who knows, or asks both and joins their results in the order asked."""
     async with request_of(gateway, frame) as request:
-        own = [SPLIT[frame.key](resource) async for resource in in_pieces(request.resources)]
+        own = [SPLIT[frame.key](resource) for resource in request.resources]
         if any(own):
             return await _answer_joined(gateway, connection, frame, request, own)
     return await checked_to_controller(gateway, connection, frame)
@@ -57,26 +56,24 @@ async def _answer_joined(
     gateway: Gateway, connection: ClientLink, frame: Frame, request: Any, own: Sequence[bool]
 ) -> bytes | memoryview:
     large = gateway.large
-    results = iter(await _node(gateway, connection, frame, await _part(request, own, True)))
+    results = iter(await _node(gateway, connection, frame, _part(request, own, True)))
     others: Any = iter(())
     if not all(own):
-        part = await _part(request, own, False)
+        part = _part(request, own, False)
         data = await large.encode_request(part, frame.version, frame.correlation_id, CLIENT_ID)
         asked = Frame(frame.route, frame.key, frame.version, frame.correlation_id, CLIENT_ID.encode(), data, frame.slot)
         others = iter(await _results(gateway, frame, await checked_to_controller(gateway, connection, asked)))
-    response: Any = refuse(await _part(request, (), True), frame.key, frame.version, ErrorCode.NONE)
-    joined = [next(results if mine else others) async for mine in in_pieces(own)]
+    response: Any = refuse(_part(request, (), True), frame.key, frame.version, ErrorCode.NONE)
+    joined = [next(results if mine else others) for mine in own]
     if frame.key == ApiKey.DESCRIBE_CONFIGS:
         response.results = joined
     else:
         response.responses = joined
-    del results, others, joined
     return await large.encode(response, frame.version, frame.correlation_id)
 
 
-async def _part(request: Any, own: Sequence[bool], wanted: bool) -> Any:
-    pairs = zip(request.resources, own, strict=False)
-    resources = [resource async for resource, mine in in_pieces(pairs) if mine == wanted]
+def _part(request: Any, own: Sequence[bool], wanted: bool) -> Any:
+    resources = [resource for resource, mine in zip(request.resources, own, strict=False) if mine == wanted]
     if isinstance(request, IncrementalAlterConfigsRequest):
         return IncrementalAlterConfigsRequest(resources=resources, validate_only=request.validate_only)
     return DescribeConfigsRequest(

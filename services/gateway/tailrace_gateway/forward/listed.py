@@ -5,14 +5,14 @@ Clients ask every node and add the answers up, so each group and transaction is 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
+from functools import partial
 from typing import Any, NamedTuple
 
 from tailrace.errors import ErrorCode
 from tailrace.kafka.topics import GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC
+from tailrace.metadata.image import MetadataImage
 from tailrace.net.members.shards import coordinators, owner_address, shard_of
-from tailrace.net.pieces import in_pieces
-from tailrace.state import hashing_rows
 from tailrace.wire import messages as m
 from tailrace.wire.apis import ApiKey
 from tailrace_gateway.forward.controller import request_of
@@ -30,6 +30,10 @@ class ListApi(NamedTuple):
     rows: Callable[[Any], list[Any]]
     id_of: Callable[[Any], str]
     incomplete: Callable[[int], ErrorCode | int]  # what clients are told where a shard answered with this error
+
+    def rows_of_shards(self, answer: Any, image: MetadataImage, shards: Collection[int]) -> list[Any]:
+        """The rows of an answer whose ids belong to these shards."""
+        return [row for row in self.rows(answer) if shard_of(image, self.topic, self.id_of(row)) in shards]
 
 
 def _groups_incomplete(_: int) -> ErrorCode:
@@ -75,14 +79,11 @@ async def answer(gateway: Gateway, connection: ClientLink, frame: Frame, listing
             response.error_code = response.error_code or part.error_code
             if topic_name == TRANSACTION_STATE_TOPIC:
                 response.unknown_state_filters = part.unknown_state_filters
-            async for row in in_pieces(listing.rows(part), weigh=lambda row: hashing_rows(listing.id_of(row))):
-                if shard_of(image, topic_name, listing.id_of(row)) in led:
-                    listing.rows(response).append(row)
-            gateway.large.let_go(part)
+            mine = partial(listing.rows_of_shards, part, image, led)
+            listing.rows(response).extend(await gateway.large.over_rows(part, mine))
     if response.error_code:
         # KIP-222: one shard that cannot answer makes the list incomplete, and says so.
         code = listing.incomplete(response.error_code)
-        gateway.large.let_go(response)
         response = listing.empty()
         response.error_code = code
     return await gateway.large.encode(response, frame.version, frame.correlation_id)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from array import array
 from collections.abc import Sequence
 from copy import copy
 from functools import partial
@@ -11,10 +10,9 @@ from typing import Any, NamedTuple
 
 from tailrace.errors import ErrorCode
 from tailrace.kafka.topics import GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC
+from tailrace.metadata.image import MetadataImage
 from tailrace.net.address import Address
 from tailrace.net.members.shards import shard_of
-from tailrace.net.pieces import freed, in_pieces
-from tailrace.state import hashing_rows
 from tailrace.wire import messages as m
 from tailrace.wire.apis import ApiKey
 from tailrace.wire.refuse import not_added, refuse
@@ -42,6 +40,10 @@ class Split(NamedTuple):
     def id_of(self, row: Any) -> str:
         """Whose owner is to be asked."""
         return str(getattr(row, self.id) if self.id else row)
+
+    def shards(self, request: Any, image: MetadataImage) -> list[int]:
+        """The shard of each row of a request."""
+        return [shard_of(image, self.topic, self.id_of(row)) for row in self.rows(request)]
 
     def part(self, request: Any, rows: list[Any]) -> Any:
         """The request, for these rows of it alone."""
@@ -90,27 +92,20 @@ async def answer(gateway: Gateway, connection: ClientLink, frame: Frame, split: 
     """The joined answer frame; Only where there is nothing to split."""
     async with request_of(gateway, frame) as request:
         rows = split.rows(request)
-        by_owner = await _by_owner(gateway, split, rows)
+        by_owner = await _by_owner(gateway, split, request)
         if len(by_owner) != 1 or None in by_owner:
             return await _ask_all(gateway, connection, frame, split, request, by_owner)
         return Only(split.id_of(rows[0]))
 
 
-async def _by_owner(gateway: Gateway, split: Split, asked: Sequence[Any]) -> dict[Address | None, Sequence[int]]:
+async def _by_owner(gateway: Gateway, split: Split, request: Any) -> dict[Address | None, list[int]]:
     """The places of what is asked for in the request, by its owner."""
-    shards, known = array("i"), set[int]()  # numbers in an array are no objects, which take long to free
-    id_of = split.id_of
-    async for one in in_pieces(asked, weigh=lambda one: hashing_rows(id_of(one))):
-        shard = shard_of(gateway.image, split.topic, id_of(one))
-        shards.append(shard)
-        known.add(shard)
-    owners = {shard: await owner(gateway, split.topic, shard) for shard in known}
-    by_owner: dict[Address | None, Any] = {address: array("i") for address in owners.values()}
-    if len(by_owner) > 1:
-        async for place, shard in in_pieces(enumerate(shards)):
-            by_owner[owners[shard]].append(place)
-        return by_owner
-    return dict.fromkeys(by_owner, range(len(asked)))
+    shards = await gateway.large.over_rows(request, partial(split.shards, request, gateway.image))
+    owners = {shard: await owner(gateway, split.topic, shard) for shard in set(shards)}
+    by_owner: dict[Address | None, list[int]] = {address: [] for address in owners.values()}
+    for place, shard in enumerate(shards):
+        by_owner[owners[shard]].append(place)
+    return by_owner
 
 
 async def _ask_all(
@@ -119,24 +114,16 @@ async def _ask_all(
     frame: Frame,
     split: Split,
     request: Any,
-    by_owner: dict[Address | None, Sequence[int]],
+    by_owner: dict[Address | None, list[int]],
 ) -> bytes | memoryview:
     asked = split.rows(request)
-    parts = [
-        (address, split.part(request, [asked[place] async for place in in_pieces(places)]))
-        for address, places in by_owner.items()
-    ]
+    parts = [(address, split.part(request, [asked[place] for place in places])) for address, places in by_owner.items()]
     asks = [ask(gateway, connection, frame, address, part) for address, part in parts]
     joined: list[Any] = [None] * len(asked)
-    answer: Any = None  # of a request without ids
     for (_, part), places, answer in zip(parts, by_owner.values(), await asyncio.gather(*asks), strict=True):
         results = await gateway.large.over_rows(part, partial(split.results_of, part, answer))
-        async for place, result in in_pieces(zip(places, results, strict=False)):
+        for place, result in zip(places, results, strict=False):
             joined[place] = result
-        gateway.large.let_go(answer)
-        gateway.large.let_go(part)
     response: Any = refuse(split.part(request, []), frame.key, frame.version, ErrorCode.NONE)
-    setattr(response, split.results, [result async for result in in_pieces(joined) if result is not None])
-    await freed(joined)
-    del answer
+    setattr(response, split.results, [result for result in joined if result is not None])
     return await gateway.large.encode(response, frame.version, frame.correlation_id)

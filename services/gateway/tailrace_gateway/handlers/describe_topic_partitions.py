@@ -8,14 +8,14 @@ named it must be at one of them. A partition without a leader says leader -1 and
 from __future__ import annotations
 
 from bisect import bisect_left
+from functools import partial
 from typing import Any
 
 from tailrace.errors import ApiError, ErrorCode
 from tailrace.kafka.topics import INTERNAL_TOPICS
 from tailrace.metadata.image import MetadataImage, TopicImage
 from tailrace.net.context import Context
-from tailrace.net.pieces import ROWS_AT_ONCE, freed, in_order, in_turns
-from tailrace.steps import ROWS_A_STEP, Steps
+from tailrace.net.large import MANY_ROWS
 from tailrace.wire.messages import DescribeTopicPartitionsResponse
 from tailrace_gateway.gateway import Gateway
 from tailrace_gateway.handlers.operations import TOPIC_OPERATIONS_BITS
@@ -27,10 +27,16 @@ _Partition = _Topic.DescribeTopicPartitionsResponsePartition
 
 
 async def handle(request: Any, context: Context, gateway: Gateway) -> DescribeTopicPartitionsResponse:
-    image, cursor = gateway.image, request.cursor
-    reach = Reach(gateway, image)
+    work = partial(_answer, request, gateway, gateway.image)
+    if not request.topics and len(gateway.image.topics) > MANY_ROWS:
+        return await gateway.large.run(work)
+    return await gateway.large.over_rows(request, work)
+
+
+def _answer(request: Any, gateway: Gateway, image: MetadataImage) -> DescribeTopicPartitionsResponse:
+    cursor, reach = request.cursor, Reach(gateway, image)
     named = bool(request.topics)
-    names = await in_order((topic.name for topic in request.topics) if named else image.topics)
+    names = sorted((topic.name for topic in request.topics) if named else image.topics)
     start = first = 0
     if cursor is not None:
         if cursor.partition_index < 0:
@@ -40,27 +46,17 @@ async def handle(request: Any, context: Context, gateway: Gateway) -> DescribeTo
             raise ApiError(ErrorCode.INVALID_REQUEST, "the cursor must be at one of the topics asked for")
         first = cursor.partition_index if names[start : start + 1] == [cursor.topic_name] else 0
     left = min(max(request.response_partition_limit, 1), PARTITIONS_MAX)
-    topics, next_cursor = await in_turns(_page(reach, image, names, (start, first), left, named))
-    await freed(names)
+    topics, next_cursor = _page(reach, image, names[start:], first, left, named=named)
     return DescribeTopicPartitionsResponse(topics=topics, next_cursor=next_cursor)
 
 
 def _page(
-    reach: Reach, image: MetadataImage, names: list[str], begin: tuple[int, int], left: int, named: bool
-) -> Steps[tuple[list[_Topic], Any]]:
-    """One page, and the cursor of the next one; yields between topics, and in wide ones.
-
-    begin: the place in names, and the partition.
-    """
+    reach: Reach, image: MetadataImage, names: list[str], first: int, left: int, *, named: bool
+) -> tuple[list[_Topic], Any]:
+    """One page, and the cursor of the next one; first: the partition to begin with."""
     topics: list[_Topic] = []
     next_cursor = None
-    work = 0
-    start, first = begin
-    for name in map(names.__getitem__, range(start, len(names))):  # a copy of the rest is one long step
-        work += 1
-        if work >= ROWS_AT_ONCE:
-            work = 0
-            yield
+    for name in names:
         topic = image.topic(name)
         if topic is None:
             if named:  # a topic deleted between two pages of "all" is simply gone
@@ -70,9 +66,8 @@ def _page(
             next_cursor = DescribeTopicPartitionsResponse.Cursor(topic_name=name, partition_index=0)
             break
         last = min(len(topic.partitions), first + left)
-        topics.append((yield from _described(reach, topic, first, last)))
+        topics.append(_described(reach, topic, first, last))
         left -= last - first
-        work += last - first
         if last < len(topic.partitions):
             next_cursor = DescribeTopicPartitionsResponse.Cursor(topic_name=name, partition_index=last)
             break
@@ -91,7 +86,7 @@ def _missing(name: str) -> _Topic:
     )
 
 
-def _described(reach: Reach, topic: TopicImage, first: int, last: int) -> Steps[_Topic]:
+def _described(reach: Reach, topic: TopicImage, first: int, last: int) -> _Topic:
     partitions = []
     for number in range(first, last):
         partition = topic.partitions[number]
@@ -108,8 +103,6 @@ def _described(reach: Reach, topic: TopicImage, first: int, last: int) -> Steps[
                 offline_replicas=reach.offline(partition),
             )
         )
-        if len(partitions) % ROWS_A_STEP == 0:
-            yield
     return _Topic(
         error_code=ErrorCode.NONE,
         name=topic.name,

@@ -7,13 +7,13 @@ named one is not found, one that is named twice is refused.
 
 from __future__ import annotations
 
-from typing import Any
+from collections import Counter
+from functools import partial
 
 from tailrace.errors import ErrorCode
 from tailrace.net.context import Context
-from tailrace.net.pieces import freed, in_pieces
-from tailrace.net.spread import Spread
 from tailrace.wire.messages import DescribeUserScramCredentialsRequest, DescribeUserScramCredentialsResponse
+from tailrace_gateway.gateway import Gateway
 
 _Row = DescribeUserScramCredentialsResponse.DescribeUserScramCredentialsResult
 _UNKNOWN = "Attempt to describe a user credential that does not exist: "
@@ -21,20 +21,16 @@ _TWICE = "Cannot describe SCRAM credentials for the same user twice in a single 
 
 
 async def handle(
-    request: DescribeUserScramCredentialsRequest, context: Context, gateway: Any
+    request: DescribeUserScramCredentialsRequest, context: Context, gateway: Gateway
 ) -> DescribeUserScramCredentialsResponse:
-    named = Spread[str, int]()
-    async for user in in_pieces(request.users or ()):
-        named[user.name] = named.get(user.name, 0) + 1
+    return await gateway.large.over_rows(request, partial(_answer, request))
+
+
+def _answer(request: DescribeUserScramCredentialsRequest) -> DescribeUserScramCredentialsResponse:
     results = []
-    async for user in in_pieces(request.users or ()):
-        name = user.name
-        if not (times := named[name]):
-            continue  # it has its row
-        named[name] = 0
+    for name, times in Counter(user.name for user in request.users or ()).items():
         code, why = ErrorCode.RESOURCE_NOT_FOUND, _UNKNOWN
         if times > 1:
             code, why = ErrorCode.DUPLICATE_RESOURCE, _TWICE
         results.append(_Row(user=name, error_code=code, error_message=why + name, credential_infos=[]))
-    await freed(named)
     return DescribeUserScramCredentialsResponse(error_code=0, error_message="", results=results)

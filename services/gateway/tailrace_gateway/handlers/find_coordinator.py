@@ -9,7 +9,8 @@ owner) is waited for a moment: clients that hear COORDINATOR_NOT_AVAILABLE ask a
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Sequence
+from collections.abc import Iterable
+from functools import partial
 from typing import Any
 
 from tailrace.errors import ErrorCode
@@ -17,8 +18,6 @@ from tailrace.kafka.topics import GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC
 from tailrace.metadata.image import MetadataImage
 from tailrace.net.context import Context
 from tailrace.net.members.shards import owner_address, shard_of
-from tailrace.net.pieces import in_pieces
-from tailrace.state import hashing_rows
 from tailrace.wire.messages import FindCoordinatorResponse
 from tailrace_gateway.gateway import Gateway
 
@@ -30,13 +29,20 @@ _Found = tuple[ErrorCode, str, int, str, int]  # error code, message, node id, h
 async def handle(request: Any, context: Context, gateway: Gateway) -> FindCoordinatorResponse:
     key_type = request.key_type if context.api_version >= 1 else _GROUP
     topic = _TOPICS.get(key_type)
+    keys = request.coordinator_keys if context.api_version >= 4 else [request.key]
     if topic is not None:
-        await _on_its_way(request.coordinator_keys if context.api_version >= 4 else [request.key], topic, gateway)
+        missing = await gateway.large.over_rows(request, partial(_first_missing, keys, topic, gateway))
+        if missing is not None:
+            await _on_its_way(missing, topic, gateway)
     if context.api_version < 4:
         code, message, node_id, host, port = _find(request.key, key_type, context, gateway)
         return FindCoordinatorResponse(error_code=code, error_message=message, node_id=node_id, host=host, port=port)
+    return await gateway.large.over_rows(request, partial(_found, keys, key_type, context, gateway))
+
+
+def _found(keys: Iterable[str], key_type: int, context: Context, gateway: Gateway) -> FindCoordinatorResponse:
     coordinators = []
-    async for key in in_pieces(request.coordinator_keys, weigh=hashing_rows):
+    for key in keys:
         code, message, node_id, host, port = _find(key, key_type, context, gateway)
         coordinators.append(
             FindCoordinatorResponse.Coordinator(
@@ -46,16 +52,14 @@ async def handle(request: Any, context: Context, gateway: Gateway) -> FindCoordi
     return FindCoordinatorResponse(coordinators=coordinators)
 
 
-async def _on_its_way(keys: Sequence[str], topic: str, gateway: Gateway) -> None:
-    """Waits for the first coordinator that is missing; the others mostly come with it."""
+def _first_missing(keys: Iterable[str], topic: str, gateway: Gateway) -> str | None:
     image = gateway.image
-    missing: str | None = None
-    async for key in in_pieces(keys, weigh=hashing_rows):
-        if missing is None and not _has_owner(image, topic, key, gateway):
-            missing = key
-    if missing is None:
-        return
-    if shard_of(image, topic, missing) < 0:
+    return next((key for key in keys if not _has_owner(image, topic, key, gateway)), None)
+
+
+async def _on_its_way(missing: str, topic: str, gateway: Gateway) -> None:
+    """Waits for the first coordinator that is missing; the others mostly come with it."""
+    if shard_of(gateway.image, topic, missing) < 0:
         gateway.create_internal_topic(topic)
     with contextlib.suppress(TimeoutError):
         await gateway.follower.wait_for(

@@ -9,20 +9,17 @@ LEADER_NOT_AVAILABLE; the client asks again. A topic named several times is answ
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import replace
-from itertools import islice
-from typing import Any, Final
+from collections.abc import Iterable, Iterator
+from functools import partial
+from typing import Any, Final, NamedTuple
 
 from tailrace.errors import ApiError, ErrorCode
 from tailrace.kafka.topics import INTERNAL_TOPICS
 from tailrace.metadata.image import MetadataImage, PartitionImage, TopicImage
 from tailrace.net.context import Context
-from tailrace.net.pieces import freed, in_pieces, in_turns
-from tailrace.net.spread import Spread
-from tailrace.steps import ROWS_A_STEP
+from tailrace.net.large import MANY_ROWS
 from tailrace.wire.encode_buffer import EncodeBuffer
-from tailrace.wire.hot.metadata import encode_refused_topic, encode_topic, encoding_metadata, encoding_topic
+from tailrace.wire.hot.metadata import encode_metadata, encode_refused_topic, encode_topic
 from tailrace.wire.messages import MetadataResponse
 from tailrace_gateway.encoded_topics import Encoded
 from tailrace_gateway.gateway import Gateway
@@ -31,19 +28,42 @@ from tailrace_gateway.handlers.topics import Reach, legal
 
 _Topic = MetadataResponse.MetadataResponseTopic
 _Partition = _Topic.MetadataResponsePartition
-_MOST_AT_ONCE: Final = 1000  # topics told again before others have their turn: some milliseconds
-_REFUSED: Final = 4  # so many take as long as a row of a topic that is not there
-_ENCODED: Final = 20  # or as one that has to be encoded
-_WIDE: Final = 2 * ROWS_A_STEP  # a topic of more partitions is encoded in steps
 _BY_ID_FROM: Final = 12
+_NONE: Final = (None, b"")
 _MOST_CREATED: Final = 10_000  # a request that names more that are not there creates none, as in Kafka
 
 
 async def handle(request: Any, context: Context, gateway: Gateway) -> EncodeBuffer:
-    await _check(request, context.api_version)
-    await gateway.suspects.settled(lambda: _known(request, gateway.image))
-    image, identity, version = gateway.image, context.connection.identity, context.api_version
-    brokers = []
+    version = context.api_version
+    _check(request, version)
+    await gateway.suspects.settled(lambda: _known(request, version, gateway.image))
+    image, operations = gateway.image, version >= 8 and bool(request.include_topic_authorized_operations)
+    encoded = gateway.encoded.of(image, (version, operations))
+    work = partial(
+        _answer,
+        request,
+        _without_topics(request, context, gateway),
+        version,
+        TopicEncoder(Reach(gateway, image), encoded, version, operations),
+        image,
+    )
+    body, missing = await gateway.large.run(work) if _takes_long(request, version, image, encoded) else work()
+    if 0 < len(missing) <= _MOST_CREATED and (version < 4 or request.allow_auto_topic_creation):
+        gateway.auto_create(missing)
+    return body
+
+
+def _check(request: Any, version: int) -> None:
+    """Refuses all of a request with a topic that has neither name nor id, or a name or an id too early for them."""
+    for topic in request.topics or ():
+        if topic.name is None and (version < _BY_ID_FROM or topic.topic_id is None):
+            raise ApiError(ErrorCode.INVALID_REQUEST)
+        if topic.topic_id is not None and version < _BY_ID_FROM:
+            raise ApiError(ErrorCode.INVALID_REQUEST)
+
+
+def _without_topics(request: Any, context: Context, gateway: Gateway) -> MetadataResponse:
+    identity, brokers = context.connection.identity, []
     for broker in gateway.nodes():
         endpoint = gateway.endpoint_of(broker, identity)
         if endpoint is not None:
@@ -55,98 +75,64 @@ async def handle(request: Any, context: Context, gateway: Gateway) -> EncodeBuff
             )
     response = MetadataResponse(
         brokers=brokers,
-        cluster_id=image.cluster_id,
+        cluster_id=gateway.image.cluster_id,
         controller_id=gateway.controller_id(identity),
         topics=[],
     )
-    if 8 <= version <= 10 and request.include_cluster_authorized_operations:
+    if 8 <= context.api_version <= 10 and request.include_cluster_authorized_operations:
         response.authorized_operations = CLUSTER_OPERATIONS
-    topics = await _topics(request, version, gateway, image)
-    body = await in_turns(encoding_metadata(response, version, topics))
-    await freed(topics)
-    return body
+    return response
 
 
-async def _check(request: Any, version: int) -> None:
-    """Refuses all of a request with a topic that has neither name nor id, or a name or an id too early for them."""
-    async for topic in in_pieces(request.topics or (), _MOST_AT_ONCE):
-        if topic.name is None and (version < _BY_ID_FROM or topic.topic_id is None):
-            raise ApiError(ErrorCode.INVALID_REQUEST)
-        if topic.topic_id is not None and version < _BY_ID_FROM:
-            raise ApiError(ErrorCode.INVALID_REQUEST)
+def _takes_long(request: Any, version: int, image: MetadataImage, encoded: Encoded) -> bool:
+    """Whether there are many topics, or many partitions that were not encoded before: the codec thread answers then."""
+    if len(image.topics if _is_for_all(request, version) else request.topics) > MANY_ROWS:
+        return True
+    new = (topic for topic in _known(request, version, image) if encoded.get(topic.name, _NONE)[0] is not topic)
+    return sum(len(topic.partitions) for topic in new) > MANY_ROWS
 
 
-async def _topics(request: Any, version: int, gateway: Gateway, image: MetadataImage) -> list[bytes]:
-    """Encodes what was not told before; others have their turn meanwhile."""
-    operations = version >= 8 and bool(request.include_topic_authorized_operations)
-    told, reach = gateway.told.of(image, (version, operations)), Reach(gateway, image)
-    topics, missing, work = [], list[str](), 0
-    answered = Spread[Any, None]()
-    for asked in _asked(request, version, image, answered):
-        if work >= _MOST_AT_ONCE:
-            await gateway.others_first()
-            work = 0
-        work += 1
-        if asked is None:
+def _is_for_all(request: Any, version: int) -> bool:
+    return request.topics is None or (version == 0 and not request.topics)
+
+
+def _known(request: Any, version: int, image: MetadataImage) -> Iterable[TopicImage]:
+    """The topics asked for that there are."""
+    if _is_for_all(request, version):
+        return image.topics.values()
+    found = (image.topic(topic.name) or image.topic_by_id(topic.topic_id) for topic in request.topics)
+    return [topic for topic in found if topic is not None]
+
+
+def _answer(
+    request: Any, response: MetadataResponse, version: int, encoder: TopicEncoder, image: MetadataImage
+) -> tuple[EncodeBuffer, list[str]]:
+    """The answer's body, and the names of topics that there are none of."""
+    topics, missing = [], list[str]()
+    for asked in _asked(request, version, image):
+        if isinstance(asked, TopicImage):
+            topics.append(encoder.encode(asked))
             continue
-        if not isinstance(asked, TopicImage):
-            topics.append(encode_refused_topic(version, *asked))
-            work += _REFUSED
-            code, name, _, _ = asked
-            if code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION and name and len(missing) <= _MOST_CREATED:
-                missing.append(name)
-            continue
-        known = told.get(asked.name)
-        if known is None or known[0] is not asked:
-            if len(asked.partitions) <= _WIDE:
-                row = describe_topic(reach, asked, version, operations=operations)
-                known = told[asked.name] = (asked, encode_topic(row, version))
-                work += _ENCODED * (1 + len(asked.partitions))
-            else:
-                known = await _wide(gateway, told, reach, asked, version, operations=operations)
-        topics.append(known[1])
-    await freed(answered)
-    if 0 < len(missing) <= _MOST_CREATED and (version < 4 or request.allow_auto_topic_creation):
-        gateway.auto_create(missing)
-    return topics
+        topics.append(encode_refused_topic(version, *asked))
+        code, name, _, _ = asked
+        if code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION and name:
+            missing.append(name)
+    return encode_metadata(response, version, topics), missing
 
 
-async def _wide(
-    gateway: Gateway, told: Encoded, reach: Reach, topic: TopicImage, version: int, *, operations: bool
-) -> tuple[TopicImage, bytes]:
-    """Encodes a topic of very many partitions, by which others have their turn, for all who ask for it meanwhile."""
-    async with gateway.told.encoding:
-        known = told.get(topic.name)
-        if known is None or known[0] is not topic:
-            row = describe_topic(reach, replace(topic, partitions=()), version, operations=operations)
-            rows = (_partition(reach, number, one, version) for number, one in enumerate(topic.partitions))
-            parts = iter(lambda: list(islice(rows, ROWS_A_STEP)), [])
-            known = told[topic.name] = (topic, await in_turns(encoding_topic(row, version, parts)))
-        return known
-
-
-async def _known(request: Any, image: MetadataImage) -> list[TopicImage]:
-    """The topics asked for that there are; all of them if none is named."""
-    if not request.topics:
-        return list(image.topics.values())
-    rows = in_pieces(request.topics)
-    found = [image.topic(topic.name) or image.topic_by_id(topic.topic_id) async for topic in rows]
-    return [topic async for topic in in_pieces(found) if topic is not None]
-
-
-def _asked(request: Any, version: int, image: MetadataImage, answered: Spread[Any, None]) -> Iterator[Any]:
-    """The topics asked for: images, refusals where there is none, and None for what was named before."""
-    if request.topics is None or (version == 0 and not request.topics):
+def _asked(request: Any, version: int, image: MetadataImage) -> Iterator[Any]:
+    """The topics asked for, each once: images, and refusals where there is none."""
+    if _is_for_all(request, version):
         yield from (image.topics[name] for name in sorted(image.topics))
         return
+    answered = set[Any]()
     for asked in request.topics:
         by_id = version >= 10 and asked.topic_id is not None
         topic = image.topic_by_id(asked.topic_id) if by_id else image.topic(asked.name)
         which = topic.topic_id if topic is not None else asked.topic_id if by_id else asked.name
         if which in answered:
-            yield None
             continue
-        answered[which] = None
+        answered.add(which)
         if topic is not None:
             yield topic
         elif by_id:
@@ -155,6 +141,23 @@ def _asked(request: Any, version: int, image: MetadataImage, answered: Spread[An
             yield _refused(asked.name, ErrorCode.INVALID_TOPIC_EXCEPTION)
         else:
             yield _refused(asked.name, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+
+
+class TopicEncoder(NamedTuple):
+    """Encodes the topics of one image for one version; what was encoded before is kept."""
+
+    reach: Reach
+    encoded: Encoded
+    version: int
+    operations: bool
+
+    def encode(self, topic: TopicImage) -> bytes:
+        """The topic as it stands in an answer."""
+        known = self.encoded.get(topic.name)
+        if known is None or known[0] is not topic:
+            row = describe_topic(self.reach, topic, self.version, operations=self.operations)
+            known = self.encoded[topic.name] = (topic, encode_topic(row, self.version))
+        return known[1]
 
 
 def _refused(name: str | None, code: ErrorCode, topic_id: Any = None) -> tuple[int, str | None, Any, bool]:

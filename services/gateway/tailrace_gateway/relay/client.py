@@ -12,7 +12,7 @@ from typing import Any
 from tailrace.net.address import Address
 from tailrace.net.admit import Admit
 from tailrace.net.context import Identity, user_of
-from tailrace.net.limits.deadlines import IdleTimer
+from tailrace.net.limits.deadlines import IDLE, ConnectionDeadlines, IdleTimer
 from tailrace.net.limits.request_memory import OWN_BYTES
 from tailrace.net.quotas.mute import Mute
 from tailrace.net.quotas.work import WorkTimer
@@ -67,8 +67,8 @@ class ClientLink(Link):
         self.owner: tuple[str, int, int] | None = None  # (topic, shard, shard epoch) whose owner is answering
         self.owner_address: Address | None = None
         self.refused_batches = RefusedBatches()  # by the gateway itself, while its node was away
-        self.swept_bytes = (0, 0)  # what the last sweep saw
-        self.quiet = IdleTimer()
+        self._swept_bytes = (0, 0)  # what the last sweep saw
+        self._quiet = IdleTimer()
         self.share = gateway.memory.share(self)
         self.share.belongs_to(identity.client_host)
         self._task: asyncio.Task[None] | None = None
@@ -383,6 +383,28 @@ class ClientLink(Link):
     def give_way(self, why: str) -> None:
         """Others wait for the memory that this client fills too slowly."""
         self.refuse(why)
+
+    # -- time without progress ------------------------------------------------------------------------------------
+
+    def judge(self, deadlines: ConnectionDeadlines, passed_ms: float) -> str:
+        """Called by each sweep: says why the connection must go, IDLE or nothing."""
+        received, sent = self._swept_bytes
+        came, went = self.received_bytes - received, self.sent_bytes - sent
+        self._swept_bytes = (self.received_bytes, self.sent_bytes)
+        if not self.waits_for_bytes:
+            self._quiet.whole()
+        elif why := self._quiet.torn(deadlines, passed_ms, came, head=self.requests.between_frames):
+            return why
+        # A broker sees by itself whether a client that was handed over to it is idle.
+        owed = self.busy or self.handed_over
+        return self._quiet.idle(deadlines, passed_ms, moved=bool(came or went), unsent=bool(self.outbox), owed=owed)
+
+    def give_up(self, why: str) -> None:
+        """Closes a client that was waited for long enough, with one line unless it was merely idle."""
+        if why == IDLE:
+            self.close()
+        else:
+            self.refuse(why)
 
     # -- the end --------------------------------------------------------------------------------------------------
 

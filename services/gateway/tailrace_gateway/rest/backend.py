@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 from tailrace.kafka.topics import GROUP_METADATA_TOPIC
 from tailrace.log.directory.disk_pressure import Marks
@@ -12,6 +12,7 @@ from tailrace.wire.hot.producers import PartitionProducers
 from tailrace.wire.messages import ApiMessage
 from tailrace_gateway.cluster_state import ClusterState
 
+T = TypeVar("T")
 READ_TIMEOUT_MS = 3_000  # for what only one process tells: longer than a controller takes over from another
 SPARE_TIMEOUT_MS = 3_000  # for what an answer can do without: who asked has a patience of its own
 
@@ -40,6 +41,10 @@ class AdminBackend(Protocol):
 
     async def state(self) -> ClusterState:
         """What the newest image says of brokers and partitions."""
+        ...
+
+    async def run(self, work: Callable[[], T]) -> T:
+        """Does long work on what never changes, as an image or an answer, in a thread."""
         ...
 
     def log_dir_marks(self, total_bytes: int) -> Marks:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from random import Random
 from typing import Annotated, Final
 from urllib.parse import quote
@@ -14,7 +15,6 @@ from pydantic import BaseModel
 
 from tailrace.clock import Clock
 from tailrace.metadata.image import MetadataImage, TopicImage
-from tailrace.net.pieces import in_pieces
 from tailrace_gateway.rest.backend import AdminBackend
 from tailrace_gateway.rest.errors import not_found, unknown_topic
 from tailrace_gateway.rest.models import Link, Listing, ListMetadata, Metadata
@@ -22,7 +22,6 @@ from tailrace_gateway.rest.models import Link, Listing, ListMetadata, Metadata
 Part = str | int
 WHOLE_BYTES: Final = 4 << 20
 _PART_BYTES: Final = 64 << 10
-_USUAL_BYTES: Final = 1 << 10  # of a row: one of an id of 32 KB has it several times
 _JSON: Final = "application/json"
 
 
@@ -67,25 +66,29 @@ class ClusterScope:
         return ListMetadata(self_=self.url(*parts), next=None)
 
     async def listed(self, kind: str, here: tuple[Part, ...], rows: Iterable[BaseModel]) -> Response:
-        """The answer that is a list of very many rows: others on the event loop have their turn while it is made.
+        """The answer that is a list of very many rows, made in a thread.
 
         rows is a generator, so that no more than one of them is an object at a time. A list beyond WHOLE_BYTES is never
         there as a whole: it is made as the client takes it.
         """
-        parts = self._parts(kind, here, rows)
+        next_part = partial(next, self._parts(kind, here, rows), b"")
         body = bytearray()
-        async for part in parts:
+        while part := await self.backend.run(next_part):
             body += part
             if len(body) > WHOLE_BYTES:
-                return StreamingResponse(_after(bytes(body), parts), media_type=_JSON)
+                return StreamingResponse(self._after(bytes(body), next_part), media_type=_JSON)
         return Response(bytes(body), media_type=_JSON)
 
-    async def _parts(self, kind: str, here: tuple[Part, ...], rows: Iterable[BaseModel]) -> AsyncIterator[bytes]:
+    async def _after(self, body: bytes, next_part: Callable[[], bytes]) -> AsyncIterator[bytes]:
+        yield body
+        while part := await self.backend.run(next_part):
+            yield part
+
+    def _parts(self, kind: str, here: tuple[Part, ...], rows: Iterable[BaseModel]) -> Iterator[bytes]:
         head = Listing[BaseModel](kind=kind, metadata=self.listing(*here), data=[]).model_dump_json(by_alias=True)
         part, comma = bytearray(head.removesuffix("]}").encode()), b""
-        texts = (row.model_dump_json(by_alias=True).encode() for row in rows)
-        async for text in in_pieces(texts, weigh=lambda text: 1 + len(text) // _USUAL_BYTES):
-            part += comma + text
+        for row in rows:
+            part += comma + row.model_dump_json(by_alias=True).encode()
             comma = b","
             if len(part) >= _PART_BYTES:
                 yield bytes(part)
@@ -98,12 +101,6 @@ class ClusterScope:
         if topic is None:
             raise unknown_topic()
         return topic
-
-
-async def _after(body: bytes, parts: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
-    yield body
-    async for part in parts:
-        yield part
 
 
 def services_of(request: Request) -> Services:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 from tailrace.errors import ApiError, ErrorCode
@@ -14,16 +15,15 @@ from tailrace.net.client import Client, UnservedError
 from tailrace.net.context import Identity
 from tailrace.net.members.endpoints import address_of
 from tailrace.net.members.shards import owner_address, shard_of
-from tailrace.net.pieces import in_turns
 from tailrace.wire import codec
 from tailrace.wire.apis import ApiKey
 from tailrace.wire.hot.producers import PartitionProducers, decode_describe_producers
 from tailrace.wire.messages import ApiMessage, DescribeProducersRequest
-from tailrace_gateway.cluster_state import ClusterState, state_in_pieces
+from tailrace_gateway.cluster_state import ClusterState, state_of
 from tailrace_gateway.forward import unfenced
 from tailrace_gateway.forward.controller import READ_ONLY
 from tailrace_gateway.gateway import Gateway
-from tailrace_gateway.rest.backend import READ_TIMEOUT_MS, ControllerView
+from tailrace_gateway.rest.backend import READ_TIMEOUT_MS, ControllerView, T
 
 ASK_TIMEOUT_MS = 10_000
 NO_CONTROLLER = "No controller answers: nothing can be changed until one does. Look before you repeat a change."
@@ -54,7 +54,10 @@ class GatewayAdmin:
         return self._gateway.image
 
     async def state(self) -> ClusterState:
-        return await in_turns(state_in_pieces(self._gateway.image, self._min_insync_replicas))
+        return await self.run(partial(state_of, self._gateway.image, self._min_insync_replicas))
+
+    async def run(self, work: Callable[[], T]) -> T:
+        return await self._gateway.large.run(work)
 
     def log_dir_marks(self, total_bytes: int) -> Marks:
         return self._log_dir_marks(total_bytes)

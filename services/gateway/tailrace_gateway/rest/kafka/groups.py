@@ -6,13 +6,13 @@ import asyncio
 import re
 from collections import defaultdict
 from collections.abc import Iterable
+from functools import partial
 from typing import Any, NamedTuple
 
 from tailrace.errors import ApiError, ErrorCode
 from tailrace.kafka.ids import TopicPartition
 from tailrace.kafka.lag import lag
 from tailrace.kafka.topics import GROUP_METADATA_TOPIC
-from tailrace.net.pieces import freed, in_order, in_pieces
 from tailrace.wire.hot.list_offsets import latest_offsets_request
 from tailrace.wire.messages import (
     ApiMessage,
@@ -71,14 +71,18 @@ def constant_case(word: str) -> str:
 
 async def list_groups(backend: AdminBackend) -> list[GroupRow]:
     """All groups, without their members, by id."""
-    found: dict[str, GroupRow] = {}
-    for answer in await backend.ask_coordinators(ListGroupsRequest(states_filter=[], types_filter=[])):
+    answers = await backend.ask_coordinators(ListGroupsRequest(states_filter=[], types_filter=[]))
+    for answer in answers:
         check(answer.error_code)
-        async for row in in_pieces(answer.groups):
-            state, kind = constant_case(row.group_state), constant_case(row.group_type or "classic")
-            found[row.group_id] = GroupRow(row.group_id, state, kind, row.protocol_type, "", [])
-        await freed(answer.groups)
-    return [found[group_id] for group_id in await in_order(found)]
+    return await backend.run(partial(_by_id, answers))
+
+
+def _by_id(answers: Iterable[Any]) -> list[GroupRow]:
+    found: dict[str, GroupRow] = {}
+    for row in (row for answer in answers for row in answer.groups):
+        state, kind = constant_case(row.group_state), constant_case(row.group_type or "classic")
+        found[row.group_id] = GroupRow(row.group_id, state, kind, row.protocol_type, "", [])
+    return [row for _, row in sorted(found.items())]
 
 
 async def describe(backend: AdminBackend, group_id: str) -> GroupRow:
@@ -88,7 +92,7 @@ async def describe(backend: AdminBackend, group_id: str) -> GroupRow:
     if row.error_code == ErrorCode.GROUP_ID_NOT_FOUND or (not row.error_code and row.group_state == "Dead"):
         raise not_found(f"Consumer group {group_id} cannot be found.")
     check(row.error_code, row.error_message)
-    members = [_member(member) async for member in in_pieces(row.members)]
+    members = [_member(member) for member in row.members]
     return GroupRow(group_id, constant_case(row.group_state), "CLASSIC", row.protocol_type, row.protocol_data, members)
 
 

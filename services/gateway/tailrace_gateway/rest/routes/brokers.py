@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from fastapi import APIRouter, Response
 
 from tailrace.errors import ErrorCode
-from tailrace.metadata.image import BrokerImage, PartitionImage
-from tailrace.net.pieces import in_order, in_pieces
+from tailrace.metadata.image import BrokerImage
 from tailrace_gateway.cluster_state import status_of
 from tailrace_gateway.rest.errors import not_found, translate
 from tailrace_gateway.rest.kafka import log_dirs
@@ -69,15 +70,15 @@ async def get_broker(scope: InCluster, broker_id: int) -> Broker:
 async def list_broker_replicas(scope: InCluster, broker_id: int) -> Response:
     """Lists the replicas that a broker holds."""
     registered_broker(scope, broker_id)
-    topics = await in_order(scope.image.topics)
-    partitions = (
-        (name, index, partition) for name in topics for index, partition in enumerate(scope.topic(name).partitions)
-    )
-    held: list[tuple[str, int, PartitionImage]] = [
-        row async for row in in_pieces(partitions) if broker_id in row[2].replicas
-    ]
-    rows = (replica_of(scope, name, index, partition, broker_id) for name, index, partition in held)
+    rows = _replicas_on(scope, broker_id)
     return await scope.listed("KafkaReplicaList", ("brokers", broker_id, "partition-replicas"), rows)
+
+
+def _replicas_on(scope: ClusterScope, broker_id: int) -> Iterator[Replica]:
+    for name, topic in sorted(scope.image.topics.items()):
+        for index, partition in enumerate(topic.partitions):
+            if broker_id in partition.replicas:
+                yield replica_of(scope, name, index, partition, broker_id)
 
 
 @router.get("/{broker_id}/log-dirs")

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from http import HTTPStatus
 from typing import Literal
 
 from fastapi import APIRouter, Response
 from pydantic import BaseModel
 
-from tailrace.net.pieces import in_order, in_pieces
 from tailrace.quota.entity import QuotaEntity
 from tailrace_gateway.rest.kafka import quotas
 from tailrace_gateway.rest.models import Listing, Metadata, Text, Wanted
@@ -84,9 +84,12 @@ def quota_of(scope: ClusterScope, entity: QuotaEntity) -> ClientQuota:
 @router.get("/quotas", response_model=Listing[ClientQuota])
 async def list_quotas(scope: InCluster) -> Response:
     """Lists all entities that have quotas."""
-    entities = {quotas.id_of(entity): entity async for entity in in_pieces(scope.image.quotas)}
-    rows = (quota_of(scope, entities[entity_id]) for entity_id in await in_order(entities))
-    return await scope.listed("TailraceQuotaList", ("quotas",), rows)
+    return await scope.listed("TailraceQuotaList", ("quotas",), _quotas(scope))
+
+
+def _quotas(scope: ClusterScope) -> Iterator[ClientQuota]:
+    for entity in sorted(scope.image.quotas, key=quotas.id_of):
+        yield quota_of(scope, entity)
 
 
 @router.post("/quotas:alter", status_code=HTTPStatus.NO_CONTENT)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from http import HTTPStatus
 
 from fastapi import APIRouter, Response
 
 from tailrace.kafka.topics import INTERNAL_TOPICS
 from tailrace.metadata.image import PartitionImage
-from tailrace.net.pieces import in_order
 from tailrace_gateway.rest.errors import not_found, plain, unknown_topic
 from tailrace_gateway.rest.kafka import topics
 from tailrace_gateway.rest.models import Listing, MorePartitions, NewTopic, Partition, Replica, Topic
@@ -92,8 +92,12 @@ def partition_or_404(scope: ClusterScope, name: str, index: int) -> PartitionIma
 @router.get("", response_model=Listing[Topic])
 async def list_topics(scope: InCluster) -> Response:
     """Lists all topics, internal ones too."""
-    rows = (topic_of(scope, name) for name in await in_order(scope.image.topics))
-    return await scope.listed("KafkaTopicList", ("topics",), rows)
+    return await scope.listed("KafkaTopicList", ("topics",), _topics(scope))
+
+
+def _topics(scope: ClusterScope) -> Iterator[Topic]:
+    for name in sorted(scope.image.topics):
+        yield topic_of(scope, name)
 
 
 @router.post("", status_code=HTTPStatus.CREATED)
