@@ -5,9 +5,12 @@ import re
 from support.commands import ROOT
 from support.sources import text_of
 
+PAGE = ROOT / "docs" / "limits.md"
 ROWS = [
     [cell.strip() for cell in line.strip("|\n").split("|")]
-    for line in (ROOT / "docs" / "limits.md").read_text().splitlines()
+    for line in re.sub(
+        r"(?s)<!-- Written by.*?<!-- The end", "", (ROOT / "docs" / "limits.md").read_text()
+    ).splitlines()
     if line.startswith("|") and not line.startswith(("|---", "| limit"))
 ]
 
