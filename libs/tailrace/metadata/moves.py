@@ -5,14 +5,15 @@ Pure: from replica lists and racks to replica lists. Only partitions that change
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Final, NamedTuple, TypeAlias, TypeVar
+from typing import NamedTuple, TypeAlias, TypeVar
+
+from tailrace.wire.limits import pages
 
 Partition: TypeAlias = tuple[str, int]  # topic name, partition id
 Replicas: TypeAlias = tuple[int, ...]
 Racks: TypeAlias = Mapping[int, str | None]  # broker id -> rack, of the brokers that may take replicas
 Plan: TypeAlias = dict[Partition, Replicas]
 _Value = TypeVar("_Value")
-_AT_ONCE: Final = 1_000  # partitions
 
 
 class NoRoom(Exception):
@@ -112,6 +113,5 @@ def by_topic(plan: Mapping[Partition, _Value]) -> list[tuple[str, list[tuple[int
 
 def portions(plan: Mapping[Partition, _Value]) -> Iterator[list[tuple[str, list[tuple[int, _Value]]]]]:
     """The same, in parts for a request each: what goes beyond 10,000 is refused, and others wait for each."""
-    keys = sorted(plan)
-    for at in range(0, len(keys), _AT_ONCE):
-        yield by_topic({key: plan[key] for key in keys[at : at + _AT_ONCE]})
+    for keys in pages(sorted(plan)):
+        yield by_topic({key: plan[key] for key in keys})

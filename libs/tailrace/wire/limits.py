@@ -7,8 +7,8 @@ error code in its answer, or by closing the connection. One with a list above HI
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Final, NamedTuple
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final, NamedTuple, TypeVar
 
 from tailrace.wire.apis import APIS, INTERNAL_APIS, ApiKey
 
@@ -16,6 +16,10 @@ DEFAULT: Final = 10_000
 HIGHEST: Final = 20_000
 CLOSED: Final = "closed"
 CODES: Final[Mapping[str, int]] = {"INVALID_REQUEST": 42, "POLICY_VIOLATION": 44}
+
+
+PAGE: Final = 1_000
+_Row = TypeVar("_Row")
 
 
 class Ceiling(NamedTuple):
@@ -51,3 +55,8 @@ def ceiling(key: int, path: str) -> Ceiling:
     """That of one list of an API's request; `path` names it with the lists around it, as in `topics.partitions`."""
     default = _OF_CLIENTS if key in APIS and key not in _CLOSING else _BETWEEN_ROLES
     return EXCEPTIONS.get((key, path), default)
+
+
+def pages(rows: Sequence[_Row]) -> list[Sequence[_Row]]:
+    """The rows in parts that a request of our own has: others are not kept waiting by one."""
+    return [rows[at : at + PAGE] for at in range(0, len(rows), PAGE)]

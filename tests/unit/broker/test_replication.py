@@ -27,6 +27,7 @@ from tailrace.metadata.image import BrokerImage, MetadataImage, PartitionImage, 
 from tailrace.metadata.records import Endpoint
 from tailrace.net import pieces
 from tailrace.net.background import beside
+from tailrace.wire.hot.replica_fetch import encode_replica_fetch
 from tailrace.wire.messages import (
     AlterPartitionResponse,
     DeleteRecordsRequest,
@@ -684,3 +685,28 @@ async def test_more_partitions_move_in_one_answer_than_a_request_names_new_ones(
             await turns_until(lambda: all(replica.log.log_end_offset == 1 for replica in replicas))
             assert (await leader.produce(0, batch(b"b"), acks=-1)).error_code == 0
         assert [line["why"] for line in lines if line["event"] == "a partition cannot follow"] == []
+
+
+async def test_partitions_that_are_not_followed_any_more_are_forgotten_by_and_by(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A request that forgets more than its ceiling is refused."""
+    monkeypatch.setattr(fetcher, "_MOST_NAMED", 4)
+    really, forgotten = encode_replica_fetch, list[int]()
+
+    def encode(fetch: Any, *given: Any) -> bytes:
+        if fetch.replica_id == 2:
+            forgotten.append(sum(len(indexes) for _, indexes in fetch.forgotten))
+        return really(fetch, *given)
+
+    async with three(tmp_path) as cluster:
+        show_many(cluster, 12)
+        last = cluster.nodes[2]
+        answers = await asyncio.gather(*(cluster.nodes[0].produce(n, batch(b"a"), acks=-1) for n in range(12)))
+        assert [answer.error_code for answer in answers] == [0] * 12
+        monkeypatch.setattr(fetcher, "encode_replica_fetch", encode)
+        replicas = list(last.broker.topics.by_name[b"t"].partitions.values())
+        last.broker.on_changes(Changes([], [], replicas[1:]))
+        assert (await cluster.nodes[0].produce(0, batch(b"b"), acks=-1)).error_code == 0
+        await turns_until(lambda: sum(forgotten) == 11)
+    assert max(forgotten) <= 4

@@ -11,7 +11,7 @@ from tailrace.cli.daily.connection import Bootstrap, given, table
 from tailrace.cli.daily.nodes import EARLIEST, LATEST, Nodes, nodes
 from tailrace.cli.daily.refusals import RefusedError
 from tailrace.kafka.lag import lag
-from tailrace.metadata.moves import Partition, by_topic
+from tailrace.metadata.moves import Partition, portions
 from tailrace.net.address import Address
 from tailrace.wire import messages as m
 
@@ -120,18 +120,19 @@ def _commit(cluster: Nodes, group: str, at: Address, offsets: Mapping[Partition,
     """As a client that is no member; the coordinator refuses it where there are any."""
     topic = m.OffsetCommitRequest.OffsetCommitRequestTopic
     row = topic.OffsetCommitRequestPartition
-    topics = [
-        topic(
-            name=name,
-            partitions=[
-                row(partition_index=index, committed_offset=offsets[name, index], committed_metadata="")
-                for index, _ in rows
-            ],
-        )
-        for name, rows in by_topic(dict.fromkeys(offsets))
-    ]
-    request = m.OffsetCommitRequest(group_id=group, generation_id_or_member_epoch=-1, member_id="", topics=topics)
-    cluster.ask(request, 8, at)
+    for portion in portions(dict.fromkeys(offsets)):
+        topics = [
+            topic(
+                name=name,
+                partitions=[
+                    row(partition_index=index, committed_offset=offsets[name, index], committed_metadata="")
+                    for index, _ in rows
+                ],
+            )
+            for name, rows in portion
+        ]
+        request = m.OffsetCommitRequest(group_id=group, generation_id_or_member_epoch=-1, member_id="", topics=topics)
+        cluster.ask(request, 8, at)
 
 
 @app.command()

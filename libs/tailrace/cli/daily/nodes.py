@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import ssl
-from collections.abc import Callable, Container, Coroutine, Iterable, Iterator, Mapping
+from collections.abc import Callable, Container, Coroutine, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from typing import Any, Final, NamedTuple, TypeVar
@@ -19,13 +19,14 @@ from tailrace.cli.preload import kafka_without_clients
 from tailrace.errors import ApiError, ErrorCode
 from tailrace.kafka.resources import ConfigResource
 from tailrace.log.directory.disk_pressure import Level, judge, marks
-from tailrace.metadata.moves import NoRoom, Partition, Replicas, by_topic, portions
+from tailrace.metadata.moves import NoRoom, Partition, Replicas, portions
 from tailrace.net.address import Address
 from tailrace.net.client import Client, Disconnected
 from tailrace.net.tls.reasons import said
 from tailrace.runtime.clock import SystemClock
 from tailrace.wire import messages as m
 from tailrace.wire.codec import Malformed
+from tailrace.wire.limits import pages
 from tailrace.wire.response_errors import response_errors
 
 _TIMEOUT_MS = 30_000
@@ -236,8 +237,14 @@ class Nodes:
     def partitions(self, topics: Iterable[str] = ()) -> dict[Partition, Any]:
         """The rows of DescribeTopicPartitions, of all topics if none is named. An unknown topic is refused."""
         found: dict[Partition, Any] = {}
+        for names in pages(list(topics)) or [[]]:
+            found |= self._partitions(names)
+        return found
+
+    def _partitions(self, names: Sequence[str]) -> dict[Partition, Any]:
+        found: dict[Partition, Any] = {}
         row, cursor = m.DescribeTopicPartitionsRequest.TopicRequest, None
-        asked = [row(name=name) for name in topics]
+        asked = [row(name=name) for name in names]
         while True:
             request = m.DescribeTopicPartitionsRequest(topics=asked, response_partition_limit=2000, cursor=cursor)
             answer = self.ask(request, 0, handled=_WITHOUT_LEADER)
@@ -263,25 +270,27 @@ class Nodes:
         found: dict[Partition, int] = {}
         for node in sorted(set(partitions.values()) & live.keys()):
             mine = dict.fromkeys(key for key, leader in partitions.items() if leader == node)
-            topics = [
-                topic(
-                    name=name,
-                    partitions=[
-                        row(partition_index=index, current_leader_epoch=-1, timestamp=timestamp) for index, _ in rows
-                    ],
+            for portion in portions(mine):
+                topics = [
+                    topic(
+                        name=name,
+                        partitions=[
+                            row(partition_index=index, current_leader_epoch=-1, timestamp=timestamp)
+                            for index, _ in rows
+                        ],
+                    )
+                    for name, rows in portion
+                ]
+                request = m.ListOffsetsRequest(replica_id=-1, isolation_level=0, topics=topics)
+                answer = self.ask(request, 7, Address(live[node].host, live[node].port), handled=_LEADER_MOVED)
+                found.update(
+                    {
+                        (done.name, part.partition_index): part.offset
+                        for done in answer.topics
+                        for part in done.partitions
+                        if not part.error_code
+                    }
                 )
-                for name, rows in by_topic(mine)
-            ]
-            request = m.ListOffsetsRequest(replica_id=-1, isolation_level=0, topics=topics)
-            answer = self.ask(request, 7, Address(live[node].host, live[node].port), handled=_LEADER_MOVED)
-            found.update(
-                {
-                    (done.name, part.partition_index): part.offset
-                    for done in answer.topics
-                    for part in done.partitions
-                    if not part.error_code
-                }
-            )
         return found
 
     def reassign(self, plan: Mapping[Partition, Replicas | None]) -> dict[Partition, str | None]:
@@ -322,13 +331,15 @@ class Nodes:
 
     def elect(self, partitions: Iterable[Partition] | None, *, unclean: bool) -> dict[Partition, str | None]:
         """Elects preferred (or, unclean, any live) leaders; None means all partitions. Needless ones have no row."""
-        topic = m.ElectLeadersRequest.TopicPartitions
-        rows = None
-        if partitions is not None:
-            rows = [
-                topic(topic=name, partitions=[index for index, _ in parts])
-                for name, parts in by_topic(dict.fromkeys(partitions))
-            ]
+        if partitions is None:
+            return self._elect(None, unclean=unclean)
+        topic, found = m.ElectLeadersRequest.TopicPartitions, dict[Partition, str | None]()
+        for portion in portions(dict.fromkeys(partitions)):
+            rows = [topic(topic=name, partitions=[index for index, _ in parts]) for name, parts in portion]
+            found |= self._elect(rows, unclean=unclean)
+        return found
+
+    def _elect(self, rows: list[Any] | None, *, unclean: bool) -> dict[Partition, str | None]:
         request = m.ElectLeadersRequest(election_type=int(unclean), topic_partitions=rows, timeout_ms=_TIMEOUT_MS)
         answer = self.ask(request, 2, handled=EVERY_CODE)
         return {
@@ -380,30 +391,28 @@ class Nodes:
     def move_to_log_dir(self, broker: RegisteredBroker, path: str, partitions: Iterable[Partition]) -> None:
         """Begins to move a broker's replicas to one of its log directories."""
         row = m.AlterReplicaLogDirsRequest.AlterReplicaLogDir
-        topics = [
-            row.AlterReplicaLogDirTopic(name=name, partitions=[index for index, _ in parts])
-            for name, parts in by_topic(dict.fromkeys(partitions))
-        ]
-        request = m.AlterReplicaLogDirsRequest(dirs=[row(path=path, topics=topics)])
-        self.ask(request, 2, Address(broker.host, broker.port))
+        for portion in portions(dict.fromkeys(partitions)):
+            topics = [
+                row.AlterReplicaLogDirTopic(name=name, partitions=[index for index, _ in parts])
+                for name, parts in portion
+            ]
+            request = m.AlterReplicaLogDirsRequest(dirs=[row(path=path, topics=topics)])
+            self.ask(request, 2, Address(broker.host, broker.port))
 
     def sizes(self, partitions: Iterable[Partition]) -> dict[tuple[int, Partition], Size]:
         """What each live broker's log directories hold of these partitions (DescribeLogDirs)."""
         topic = m.DescribeLogDirsRequest.DescribableLogDirTopic
-        asked = [
-            topic(topic=name, partitions=[index for index, _ in parts])
-            for name, parts in by_topic(dict.fromkeys(partitions))
-        ]
-        found = {}
-        for broker in self.brokers():
-            if broker.fenced or not asked:
-                continue
-            at = Address(broker.host, broker.port)
-            answer = self.ask(m.DescribeLogDirsRequest(topics=asked), 4, at, handled=_OFFLINE_DIR)
-            for row in (row for result in answer.results for row in result.topics):
-                for part in row.partitions:
-                    key = broker.broker_id, (row.name, part.partition_index)
-                    found[key] = Size(part.partition_size, part.offset_lag)
+        live = [broker for broker in self.brokers() if not broker.fenced]
+        found: dict[tuple[int, Partition], Size] = {}
+        for portion in portions(dict.fromkeys(partitions)):
+            asked = [topic(topic=name, partitions=[index for index, _ in parts]) for name, parts in portion]
+            for broker in live:
+                at = Address(broker.host, broker.port)
+                answer = self.ask(m.DescribeLogDirsRequest(topics=asked), 4, at, handled=_OFFLINE_DIR)
+                for row in (row for result in answer.results for row in result.topics):
+                    for part in row.partitions:
+                        key = broker.broker_id, (row.name, part.partition_index)
+                        found[key] = Size(part.partition_size, part.offset_lag)
         return found
 
     def producers(self, partitions: Mapping[Partition, int]) -> dict[Partition, Any]:
@@ -413,10 +422,12 @@ class Nodes:
         found = {}
         for node in sorted(live.keys() & set(partitions.values())):
             mine = {partition: None for partition, at in partitions.items() if at == node}
-            asked = [topic(name=name, partition_indexes=[index for index, _ in rows]) for name, rows in by_topic(mine)]
-            request = m.DescribeProducersRequest(topics=asked)
-            answer = self.ask(request, 0, Address(live[node].host, live[node].port), handled=EVERY_CODE)
-            found.update({(row.name, part.partition_index): part for row in answer.topics for part in row.partitions})
+            for portion in portions(mine):
+                asked = [topic(name=name, partition_indexes=[index for index, _ in rows]) for name, rows in portion]
+                request = m.DescribeProducersRequest(topics=asked)
+                answer = self.ask(request, 0, Address(live[node].host, live[node].port), handled=EVERY_CODE)
+                for row in answer.topics:
+                    found.update({(row.name, part.partition_index): part for part in row.partitions})
         return found
 
 

@@ -11,10 +11,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from tailrace.cli.daily.nodes import Nodes
 from tailrace.kafka.resources import ConfigResource
 from tailrace.metadata.moves import Partition, Replicas, by_topic
+from tailrace.wire.limits import pages
 from tailrace.wire.messages import IncrementalAlterConfigsRequest
 
 _SET, _DELETE = 0, 1  # operations
-_AT_ONCE = 1000  # topics and brokers: a request may change 10,000 configs
 RATES = ("leader.replication.throttled.rate", "follower.replication.throttled.rate")
 REPLICAS = ("leader.replication.throttled.replicas", "follower.replication.throttled.replicas")
 
@@ -71,5 +71,5 @@ def _alter(cluster: Nodes, changes: Sequence[tuple[int, str, dict[str, str | Non
         )
         for kind, name, configs in changes
     ]
-    for some in (rows[at : at + _AT_ONCE] for at in range(0, len(rows), _AT_ONCE)):
-        cluster.ask(IncrementalAlterConfigsRequest(resources=some, validate_only=False), 1)
+    for some in pages(rows):
+        cluster.ask(IncrementalAlterConfigsRequest(resources=list(some), validate_only=False), 1)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Sequence
 from typing import Annotated, Any, Final
 
 import typer
@@ -13,6 +13,7 @@ from tailrace.cli.daily.nodes import EARLIEST, LATEST, NO_ID, Nodes, nodes
 from tailrace.cli.daily.refusals import RefusedError
 from tailrace.cli.daily.transactions.producers import producers
 from tailrace.wire import messages as m
+from tailrace.wire.limits import pages
 
 app = typer.Typer(
     no_args_is_help=True, add_completion=False, rich_markup_mode=None, help="Topics and their partitions."
@@ -115,16 +116,20 @@ def delete(
     with nodes(bootstrap) as cluster:
         for name in _internal(cluster, names):
             _confirm(name, internal=internal, yes=yes)
-        topics = [state(name=name, topic_id=NO_ID) for name in dict.fromkeys(names)]
-        cluster.ask(m.DeleteTopicsRequest(topics=topics, timeout_ms=_TIMEOUT_MS), 6)
+        for some in pages(list(dict.fromkeys(names))):
+            topics = [state(name=name, topic_id=NO_ID) for name in some]
+            cluster.ask(m.DeleteTopicsRequest(topics=topics, timeout_ms=_TIMEOUT_MS), 6)
     typer.echo(f"deleted {', '.join(names)}")
 
 
-def _internal(cluster: Nodes, names: Iterable[str]) -> list[str]:
+def _internal(cluster: Nodes, names: Sequence[str]) -> list[str]:
     """Those of the topics that the cluster says are its own; raises RefusedError if one is unknown."""
-    topics = [m.MetadataRequest.MetadataRequestTopic(name=name, topic_id=NO_ID) for name in names]
-    answer = cluster.ask(m.MetadataRequest(topics=topics, allow_auto_topic_creation=False), 12)
-    return [topic.name for topic in answer.topics if topic.is_internal]
+    found = []
+    for some in pages(names):
+        topics = [m.MetadataRequest.MetadataRequestTopic(name=name, topic_id=NO_ID) for name in some]
+        answer = cluster.ask(m.MetadataRequest(topics=topics, allow_auto_topic_creation=False), 12)
+        found += [topic.name for topic in answer.topics if topic.is_internal]
+    return found
 
 
 def _confirm(name: str, *, internal: bool, yes: bool) -> None:

@@ -24,6 +24,7 @@ from tailrace.net.backoff import Backoff
 from tailrace.net.client import Client, Disconnected
 from tailrace.net.members.endpoints import address_of
 from tailrace.net.pieces import in_pieces, others_first
+from tailrace.wire.apis import ApiKey
 from tailrace.wire.hot.fetch import FetchPartition
 from tailrace.wire.hot.replica_fetch import (
     ReplicaAnswer,
@@ -32,6 +33,7 @@ from tailrace.wire.hot.replica_fetch import (
     decode_replica_answer,
     encode_replica_fetch,
 )
+from tailrace.wire.limits import ceiling
 from tailrace.wire.malformed import Malformed
 from tailrace_broker.partitions.partition import Fetched
 from tailrace_broker.replication.follower import truncation_offset
@@ -46,7 +48,7 @@ _MAX_EPOCH = 2**31 - 1
 _OPENED_PER_ROUND = 50
 _OPENED_AT_ONCE = 10
 NAMED_PER_ROUND = 500  # partitions that are new to the session: the next request names more, and does not wait
-_MOST_NAMED = 10_000  # in one request
+_MOST_NAMED = ceiling(ApiKey.FETCH, "topics.partitions").most  # in one request, and of those that it forgets
 _IN_TURN = 100  # partitions of which nothing is known to have changed
 _APPLIED_AT_ONCE = 200  # rows of an answer
 _GRACE_MS = 10_000  # beyond the longest wait for data, before a silent leader is given up
@@ -248,10 +250,11 @@ class ReplicaFetcher:
         config, now_ms = self._broker.config, self._broker.monotonic_ms()
         topics: dict[bytes, list[FetchPartition]] = {}
         forgotten: dict[bytes, list[int]] = {}
-        for key, index in self._gone:
+        gone = list(islice(self._gone, _MOST_NAMED // 2))
+        for key, index in gone:
             forgotten.setdefault(key, []).append(index)
-        self._gone.clear()
-        soonest, named, added = float("inf"), 0, 0
+        self._gone.difference_update(gone)
+        soonest, named, added = now_ms if self._gone else float("inf"), len(gone), 0
         most_added = _MOST_NAMED if self._names_all else NAMED_PER_ROUND
         for follow in self._take_due():
             key, index = follow.key
@@ -266,6 +269,7 @@ class ReplicaFetcher:
                 soonest = min(soonest, follow.until_ms)
                 if follow.asked is not None:
                     forgotten.setdefault(key, []).append(index)
+                    named += 1
             elif want != follow.asked:
                 topics.setdefault(key, []).append(want)
                 named += 1

@@ -12,6 +12,7 @@ from tailrace.errors import ApiError, ErrorCode
 from tailrace.net.backoff import Backoff
 from tailrace.net.client import Disconnected
 from tailrace.wire.codec import Malformed
+from tailrace.wire.limits import pages
 from tailrace.wire.messages import AlterPartitionRequest
 from tailrace_broker.replication.leader import IsrChange
 
@@ -46,7 +47,9 @@ class IsrUpdates:
             self._wake.clear()
             due, self._due = self._due, {}
             due = {p: change for p, change in due.items() if _stands(p, change)}
-            again = await self._send(due) if due else {}
+            again: dict[Partition, IsrChange] = {}
+            for page in pages(list(due.items())):
+                again |= await self._send(dict(page))
             if again:
                 for partition, change in again.items():
                     self._due.setdefault(partition, change)

@@ -22,6 +22,8 @@ from tailrace.net.background import spawn
 from tailrace.net.client import Client, Disconnected
 from tailrace.net.members.shards import coordinators, owner_address, shard_of
 from tailrace.net.metadata.follower import MetadataFollower
+from tailrace.wire.apis import ApiKey
+from tailrace.wire.limits import ceiling
 from tailrace.wire.malformed import Malformed
 from tailrace.wire.messages import ApiMessage
 from tailrace_broker.transactions import add_partitions
@@ -29,6 +31,7 @@ from tailrace_broker.transactions.add_partitions import Answers, Asked
 
 _WAYS: Final = 4  # connections to one coordinator
 _MOST_AT_ONCE: Final = 500  # questions of one request
+_MOST_PARTITIONS: Final = ceiling(ApiKey.ADD_PARTITIONS_TO_TXN, "transactions.topics.partitions").most  # of one request
 
 
 class Question(NamedTuple):
@@ -142,12 +145,14 @@ class _Coordinator:
         taken: list[Question] = []
         by_id: dict[str, Asked] = {}
         left: deque[Question] = deque()
-        while self._waiting and len(taken) < _MOST_AT_ONCE:
+        left_partitions = _MOST_PARTITIONS
+        while self._waiting and len(taken) < _MOST_AT_ONCE and len(self._waiting[0].partitions) <= left_partitions:
             question = self._waiting.popleft()
             asked = question.asked
             free = asked.transactional_id not in self._ids_asked
             if free and by_id.setdefault(asked.transactional_id, asked) == asked:
                 taken.append(question)
+                left_partitions -= len(question.partitions)
             else:
                 left.append(question)
         self._waiting.extendleft(reversed(left))

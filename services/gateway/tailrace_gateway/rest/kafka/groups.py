@@ -13,6 +13,7 @@ from tailrace.errors import ApiError, ErrorCode
 from tailrace.kafka.ids import TopicPartition
 from tailrace.kafka.lag import lag
 from tailrace.kafka.topics import GROUP_METADATA_TOPIC
+from tailrace.metadata.moves import portions
 from tailrace.wire.hot.list_offsets import latest_offsets_request
 from tailrace.wire.messages import (
     ApiMessage,
@@ -144,21 +145,22 @@ async def committed(backend: AdminBackend, group_id: str) -> dict[TopicPartition
 
 async def end_offsets(backend: AdminBackend, wanted: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
     """The high watermarks, asked of each leader once; LEADER_NOT_AVAILABLE where there is none."""
-    by_leader: dict[int, dict[str, list[int]]] = defaultdict(lambda: defaultdict(list))
+    by_leader: dict[int, list[TopicPartition]] = defaultdict(list)
     for topic, partition in wanted:
         leader = backend.image().leader(topic, partition)
         if leader < 0:
             raise ApiError(ErrorCode.LEADER_NOT_AVAILABLE, f"{topic}-{partition} has no leader.")
-        by_leader[leader][topic].append(partition)
-    answers = await asyncio.gather(*(_ends_at(backend, leader, topics) for leader, topics in by_leader.items()))
+        by_leader[leader].append((topic, partition))
+    answers = await asyncio.gather(*(_ends_at(backend, leader, pairs) for leader, pairs in by_leader.items()))
     return {pair: offset for answer in answers for pair, offset in answer.items()}
 
 
-async def _ends_at(backend: AdminBackend, leader: int, topics: dict[str, list[int]]) -> dict[TopicPartition, int]:
-    request = latest_offsets_request(topics)
+async def _ends_at(backend: AdminBackend, leader: int, pairs: list[TopicPartition]) -> dict[TopicPartition, int]:
     offsets: dict[TopicPartition, int] = {}
-    for topic in (await backend.ask_broker(leader, request, LIST_OFFSETS_VERSION)).topics:
-        for partition in topic.partitions:
-            check(partition.error_code)
-            offsets[topic.name, partition.partition_index] = partition.offset
+    for portion in portions(dict.fromkeys(pairs)):
+        request = latest_offsets_request({topic: [index for index, _ in rows] for topic, rows in portion})
+        for topic in (await backend.ask_broker(leader, request, LIST_OFFSETS_VERSION)).topics:
+            for partition in topic.partitions:
+                check(partition.error_code)
+                offsets[topic.name, partition.partition_index] = partition.offset
     return offsets

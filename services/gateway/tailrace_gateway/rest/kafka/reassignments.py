@@ -89,18 +89,14 @@ async def copied(backend: AdminBackend, partitions: Iterable[Partition]) -> dict
 
 async def _sizes(backend: AdminBackend, node: int, keys: list[Partition]) -> dict[Partition, int]:
     topic = DescribeLogDirsRequest.DescribableLogDirTopic
-    rows = [
-        topic(topic=name, partitions=[index for index, _ in parts])
-        for name, parts in moves.by_topic(dict.fromkeys(keys))
-    ]
-    try:
-        asked = DescribeLogDirsRequest(topics=rows)
-        answer = await backend.ask_broker(node, asked, _LOG_DIRS_VERSION, SPARE_TIMEOUT_MS)
-    except (ApiError, OSError):  # it is away: what it has is not known
-        return {}
-    return {
-        (row.name, part.partition_index): part.partition_size
-        for result in answer.results
-        for row in result.topics
-        for part in row.partitions
-    }
+    found: dict[Partition, int] = {}
+    for portion in moves.portions(dict.fromkeys(keys)):
+        rows = [topic(topic=name, partitions=[index for index, _ in parts]) for name, parts in portion]
+        try:
+            asked = DescribeLogDirsRequest(topics=rows)
+            answer = await backend.ask_broker(node, asked, _LOG_DIRS_VERSION, SPARE_TIMEOUT_MS)
+        except (ApiError, OSError):  # it is away: what it has is not known
+            return {}
+        for row in (row for result in answer.results for row in result.topics):
+            found.update({(row.name, part.partition_index): part.partition_size for part in row.partitions})
+    return found
