@@ -17,6 +17,8 @@ from tailrace.net.client import Disconnected
 from tailrace.reading.cursor import Cursor
 from tailrace.reading.start import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, Start, first_offset
 from tailrace.records.record import Record
+from tailrace.wire.apis import ApiKey
+from tailrace.wire.limits import ceiling, pages
 from tailrace.wire.messages import ApiMessage, FetchRequest, ListOffsetsRequest, MetadataRequest
 
 _METADATA_VERSION: Final = 12
@@ -24,6 +26,7 @@ _LIST_OFFSETS_VERSION: Final = 7
 _FETCH_VERSION: Final = 12  # the last one by topic name
 _FETCH_BYTES: Final = 16 * 1024 * 1024
 _PARTITION_BYTES: Final = 1024 * 1024
+_MOST_PARTITIONS: Final = ceiling(ApiKey.FETCH, "topics.partitions").most
 _AGAIN_MS: Final = 100
 _NO_TOPIC_ID: Final = UUID(int=0)
 # A leader moves, or a node has not heard of it yet: Metadata is asked again.
@@ -175,7 +178,11 @@ class TopicReader:
             leader = self._leaders.get(index)
             if leader is not None and leader not in busy and not cursor.done:
                 by_leader.setdefault(leader, []).append(_Asked(cursor, cursor.offset))
-        for leader, asked in by_leader.items():
+        for leader, due in by_leader.items():
+            asked = due[:_MOST_PARTITIONS]
+            if len(asked) < len(due):  # the others have their turn with the next request
+                for one in asked:
+                    self._cursors[one.cursor.partition] = self._cursors.pop(one.cursor.partition)
             request = _fetch_request(self._topic, asked, max_wait_ms, committed=self._committed)
             task = asyncio.ensure_future(self._ask(request, _FETCH_VERSION, leader))
             self._asked[task] = leader, asked
@@ -246,7 +253,8 @@ class TopicReader:
                     by_leader.setdefault(self._leaders[index], []).append(index)
                 elif index not in self._stalled_since_ms:
                     raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"{self._topic} has no partition {index}")
-            for leader, indexes in by_leader.items():
+            pages_of = ((leader, list(page)) for leader, indexes in by_leader.items() for page in pages(indexes))
+            for leader, indexes in pages_of:
                 request = _offsets_request(self._topic, indexes, timestamp, committed=self._committed)
                 try:
                     answer = await self._ask(request, _LIST_OFFSETS_VERSION, leader)

@@ -36,12 +36,14 @@ class Cluster:
         self.fails: list[Exception] = []  # of the next Fetch requests
         self.codes: list[int] = []  # of the next rows of Fetch
         self.fetched: list[int] = []  # the port of each Fetch
+        self.rows: list[int] = []  # of each request about partitions
         self.unknown = 0
 
     async def __call__(self, message: Any, version: int, at: Address | None = None) -> Any:
         if isinstance(message, m.MetadataRequest):
             return self._metadata()
         assert at is not None
+        self.rows.append(len(message.topics[0].partitions))
         return self._list_offsets(message) if isinstance(message, m.ListOffsetsRequest) else self._fetch(message, at)
 
     def _metadata(self) -> Any:
@@ -104,6 +106,18 @@ async def test_all_partitions_are_read_to_the_ends_of_the_beginning() -> None:
     found.assign(await found.find(EARLIEST, until=LATEST_TIMESTAMP))
     cluster.ends = [9, 9, 9]
     assert sorted(await read(found)) == [(0, b"0"), (0, b"1"), (1, b"0")]
+
+
+async def test_very_many_partitions_are_read_with_several_requests() -> None:
+    cluster = Cluster(*[0] * 24_001, 1)
+    cluster.leaders = [0] * 24_002
+    found = reader(cluster)
+    found.assign(await found.find(EARLIEST))
+    while not (arrived := [record.value for _, record in await found.poll(0)]):
+        assert len(cluster.fetched) < 3
+    await found.close()
+    assert arrived == [b"0"]
+    assert max(cluster.rows) == 10_000
 
 
 async def test_the_last_records_of_one_partition_are_read() -> None:
