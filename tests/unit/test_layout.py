@@ -54,6 +54,7 @@ ABOUT_MORE = {
     "coordinator/handlers/test_many_rows.py",
     "coordinator/handlers/test_transaction_windows.py",
     "coordinator/handlers/test_transactions.py",
+    "coordinator/handlers/test_without_an_image.py",
     "gateway/rest/test_log_dir_moves.py",
     "gateway/rest/test_replication.py",
 }

@@ -6,6 +6,7 @@ import random
 from collections.abc import Awaitable, Callable, Mapping
 from uuid import UUID
 
+from tailrace.errors import ApiError, ErrorCode
 from tailrace.kafka.ids import TopicPartition
 from tailrace.kafka.topics import GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC
 from tailrace.metadata.delta import MetadataDelta
@@ -44,13 +45,24 @@ class Coordinator:
         self.peers = peers
         self.markers = markers
         self.earlier_transaction_ms = earlier_transaction_ms
-        self.image = MetadataImage()
         self.incarnation_id: UUID | None = None  # None: not registered in this life, another life's shards are ours
         self.offset_commits = 0
         self.offset_deletions = 0
+        self._image: MetadataImage | None = None
         self._random = random
         self._catch_up = catch_up
         self._offsets_topic_partitions = offsets_topic_partitions
+
+    @property
+    def image(self) -> MetadataImage:
+        """The image that this role serves. Raises ApiError COORDINATOR_LOAD_IN_PROGRESS before the first one."""
+        if self._image is None:
+            raise ApiError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+        return self._image
+
+    async def latest_image(self) -> MetadataImage | None:
+        """The image with all that is committed by now, before something is said not to be there; None: not known."""
+        return self._image if await self._catch_up() else None
 
     def new_member_uuid(self) -> str:
         """The random part of a member id."""
@@ -62,13 +74,15 @@ class Coordinator:
         Raises ApiError COORDINATOR_NOT_AVAILABLE while nobody can say whether the topic is there.
         """
         topic = self.groups.topic
-        if self.image.topic(topic) is None and await self.caught_up() and self.image.topic(topic) is None:
-            return topic, partition_for(group_id, self._offsets_topic_partitions)
+        if self.image.topic(topic) is None:
+            latest = await self.latest_image()
+            if latest is not None and latest.topic(topic) is None:
+                return topic, partition_for(group_id, self._offsets_topic_partitions)
         return topic, self.groups.partition_of(group_id)
 
     def on_image(self, old: MetadataImage, new: MetadataImage) -> None:
         """Takes the next image, whose shards may be others. None are ours if the image shows another process."""
-        self.image = new
+        self._image = new
         service = new.services.get((ROLE, self.coordinator_id))
         is_member = self.incarnation_id is None or (
             service is not None and service.incarnation_id == self.incarnation_id
@@ -77,10 +91,6 @@ class Coordinator:
         for runtime in self.runtimes.values():
             runtime.on_image(delta, is_member=is_member)
         self.markers.on_image(self.transactions.owns)
-
-    async def caught_up(self) -> bool:
-        """Whether the image has all that is committed by now: before something is said not to be there."""
-        return await self._catch_up()
 
     async def close(self) -> None:
         """Ends all shards, and what they do."""

@@ -44,8 +44,8 @@ async def handle(
 async def _of_a_client(request: AddPartitionsToTxnRequest, context: Context, coordinator: Coordinator) -> list[Any]:
     """What does not exist is refused, and all the rest is not tried then."""
     topics, image = request.v3_and_below_topics, coordinator.image
-    if await _lacks(image, topics) and await coordinator.caught_up():
-        image = coordinator.image
+    if await _lacks(image, topics):
+        image = await coordinator.latest_image() or image
     if await _lacks(image, topics):
         return await _topics(topics, lambda topic, index: _not_tried(image, topic, index))
     return await _codes(_V3(request), topics, context, coordinator, verify_only=False)

@@ -53,8 +53,9 @@ async def sorted_positions(
     rows, positions = await _sorted(request, coordinator.image, None, by_id=by_id)
     if len(positions) < sum(map(len, rows)):
         await freed(rows, positions)
-        late = None if await coordinator.caught_up() else ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
-        rows, positions = await _sorted(request, coordinator.image, late, by_id=by_id)
+        latest = await coordinator.latest_image()
+        late = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS if latest is None else None
+        rows, positions = await _sorted(request, latest or coordinator.image, late, by_id=by_id)
     return rows, positions
 
 

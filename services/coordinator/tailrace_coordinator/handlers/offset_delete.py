@@ -6,6 +6,7 @@ GROUP_SUBSCRIBED_TO_TOPIC for topics a living group reads; NON_EMPTY_GROUP where
 from __future__ import annotations
 
 from tailrace.errors import ApiError, ErrorCode
+from tailrace.metadata.image import MetadataImage
 from tailrace.net.context import Context
 from tailrace.net.pieces import in_pieces
 from tailrace.wire.messages import OffsetDeleteRequest, OffsetDeleteResponse
@@ -16,12 +17,14 @@ async def handle(request: OffsetDeleteRequest, context: Context, coordinator: Co
     """Answers one code per partition; an offset that is not there counts as deleted."""
     if not request.group_id:
         raise ApiError(ErrorCode.INVALID_GROUP_ID)
-    there, asked = await _there(request, coordinator)
+    there, asked = await _there(request, coordinator.image)
     unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     if len(asked) < len(there):
-        if not await coordinator.caught_up():
+        latest = await coordinator.latest_image()
+        if latest is None:
             unknown = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
-        there, asked = await _there(request, coordinator)
+        else:
+            there, asked = await _there(request, latest)
     decided = await coordinator.groups.ask_in_pieces(  # also of nothing: the group's own refusal comes first
         request,
         asked,
@@ -48,13 +51,13 @@ async def handle(request: OffsetDeleteRequest, context: Context, coordinator: Co
     )
 
 
-async def _there(request: OffsetDeleteRequest, coordinator: Coordinator) -> tuple[list[bool], list[tuple[str, int]]]:
+async def _there(request: OffsetDeleteRequest, image: MetadataImage) -> tuple[list[bool], list[tuple[str, int]]]:
     """Of each partition whether it is there, and those that are; what is named twice is one by now."""
     there, asked = [], []
     async for topic in in_pieces(request.topics):
         async for partition in in_pieces(topic.partitions):
             which = (topic.name, partition.partition_index)
-            there.append(coordinator.image.partition(*which) is not None)
+            there.append(image.partition(*which) is not None)
             if there[-1]:
                 asked.append(which)
     return there, asked

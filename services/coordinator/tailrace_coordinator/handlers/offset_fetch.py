@@ -14,6 +14,7 @@ from typing import Any
 from tailrace.coordination.group_records import OffsetCommitted
 from tailrace.errors import ApiError, ErrorCode
 from tailrace.kafka.ids import TopicPartition
+from tailrace.metadata.image import MetadataImage
 from tailrace.net.context import Context
 from tailrace.net.limits.answer_budget import AnswerBudget, text_bytes
 from tailrace.net.pieces import freed, in_pieces, others_first
@@ -67,11 +68,12 @@ def _stable(request: OffsetFetchRequest, context: Context) -> bool:
 async def _group(asked: Any, version: int, coordinator: Coordinator, budget: AnswerBudget, require_stable: bool) -> Any:
     """One group of v8+, its refusal in its own row."""
     by_id = version >= 10
-    names = await _names(asked, coordinator) if by_id else []
+    names = await _names(asked, coordinator.image) if by_id else []
     if None in names:
-        if not await coordinator.caught_up():
+        latest = await coordinator.latest_image()
+        if latest is None:
             return _GROUP(group_id=asked.group_id, topics=[], error_code=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
-        names = await _names(asked, coordinator)
+        names = await _names(asked, latest)
     try:
         wanted = asked.topics
         if by_id and asked.topics is not None:
@@ -107,9 +109,9 @@ async def _group(asked: Any, version: int, coordinator: Coordinator, budget: Ans
     return _GROUP(group_id=asked.group_id, topics=topics, error_code=ErrorCode.NONE)
 
 
-async def _names(asked: Any, coordinator: Coordinator) -> list[Any]:
+async def _names(asked: Any, image: MetadataImage) -> list[Any]:
     """The topics asked for by id, None for those that there are not."""
-    return [find_topic(coordinator.image, t, by_id=True)[0] async for t in in_pieces(asked.topics or ())]
+    return [find_topic(image, t, by_id=True)[0] async for t in in_pieces(asked.topics or ())]
 
 
 async def _size_bytes(partitions: Sequence[Any]) -> int:

@@ -29,7 +29,10 @@ async def handle(
     request: TxnOffsetCommitRequest, context: Context, coordinator: Coordinator
 ) -> TxnOffsetCommitResponse:
     """Answers one code per partition, once the offsets are in the log."""
-    rows, positions = await offset_commit.sorted_positions(request, coordinator)
+    try:
+        rows, positions = await offset_commit.sorted_positions(request, coordinator)
+    except ApiError as refused:
+        raise ApiError(_of_version(refused.code, context.api_version)) from refused
     codes: list[ErrorCode] = []
     if positions:
         try:

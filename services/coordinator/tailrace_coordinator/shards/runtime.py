@@ -63,7 +63,7 @@ class CoordinatorRuntime:
     def __init__(self, topic: str, kind: ShardKind[Any], surroundings: Surroundings) -> None:
         self.topic = topic
         self.kind = kind
-        self.image = MetadataImage()
+        self._image: MetadataImage | None = None
         self.partition_load_time_ms = 0.0  # of the last load
         self._request_id = kind.request_id
         self._surroundings = surroundings
@@ -74,6 +74,13 @@ class CoordinatorRuntime:
         self._ending: set[asyncio.Task[None]] = set()
         self._loading_since_ms: float | None = None
         self._complaint = ""
+
+    @property
+    def image(self) -> MetadataImage:
+        """The last image. Raises ApiError COORDINATOR_LOAD_IN_PROGRESS before the first one."""
+        if self._image is None:
+            raise ApiError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+        return self._image
 
     def machines(self) -> Iterator[Any]:
         """Yields the machine of each owned shard, None for one that is not loaded."""
@@ -154,6 +161,8 @@ class CoordinatorRuntime:
 
     async def ask_all(self, decide: Decide) -> list[Any]:
         """Asks every owned shard; COORDINATOR_LOAD_IN_PROGRESS if one of them cannot answer yet (KIP-222)."""
+        if self._image is None:  # nobody knows which are owned
+            raise ApiError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
         shards = [running.shard for running in self._shards.values()]
         await asyncio.gather(*(shard.loaded(self._load_wait_ms) for shard in shards))
         return list(await asyncio.gather(*(shard.ask(decide) for shard in shards)))
@@ -189,7 +198,7 @@ class CoordinatorRuntime:
 
         is_member: whether the image shows this life of the coordinator; what it owns in another one is not ours.
         """
-        self.image = delta.new
+        self._image = delta.new
         for running in self._shards.values():
             running.shard.on_image(delta)
         wanted = {owned.partition: owned for owned in self._wanted(delta.new)} if is_member else {}

@@ -68,10 +68,16 @@ async def commit(stage: Stage, partition: int, offset: int, group_id: str = "g")
     assert (await stage.ask(request, 9)).topics[0].partitions[0].error_code == 0
 
 
-def gathering(stage: Stage, brokers: MemoryBrokers) -> CommittedOffsets:
+def gathering(stage: Stage, brokers: MemoryBrokers, images: list[MetadataImage] | None = None) -> CommittedOffsets:
+    """images: of which the last one counts, in place of the coordinator's."""
     coordinator = stage.coordinator
     return CommittedOffsets(
-        coordinator.groups.machines, lambda: coordinator.image, brokers, stage.clock, "boot", LOGGER
+        coordinator.groups.machines,
+        lambda: images[-1] if images else coordinator.image,
+        brokers,
+        stage.clock,
+        "boot",
+        LOGGER,
     )
 
 
@@ -112,7 +118,8 @@ async def test_the_end_is_unknown_where_the_leader_does_not_answer_or_there_is_n
     await commit(stage, 0, 5)
     await commit(stage, 1, 6)
     brokers = MemoryBrokers({("t", 0): 9})  # partition 1 is refused
-    offsets = gathering(stage, brokers)
+    images = [stage.coordinator.image]
+    offsets = gathering(stage, brokers, images)
     await offsets.refresh()
     assert shown(offsets) == [("g", 0, 5, 9), ("g", 1, 6, None)]
     brokers.fail_next = failure
@@ -120,7 +127,7 @@ async def test_the_end_is_unknown_where_the_leader_does_not_answer_or_there_is_n
     assert shown(offsets) == [("g", 0, 5, None), ("g", 1, 6, None)]
     asked = len(brokers.asked)
     leaderless = tuple(replace(part, leader=-1) for part in wide(2).topics["t"].partitions)
-    stage.coordinator.image = replace(wide(2), topics={"t": TopicImage("t", TOPIC_ID, leaderless)})
+    images.append(replace(wide(2), topics={"t": TopicImage("t", TOPIC_ID, leaderless)}))
     await offsets.refresh()
     assert (shown(offsets)[0], len(brokers.asked), brokers.kept) == (("g", 0, 5, None), asked, [])
     await stage.coordinator.close()
@@ -147,8 +154,7 @@ async def test_others_have_their_turn_while_very_many_offsets_are_gathered() -> 
         await stage.become(wide(count))
         for partition in range(count):
             await commit(stage, partition, 1)
-        stage.coordinator.image = image()  # nobody is asked: the answers are no part of it
-        offsets = gathering(stage, MemoryBrokers({}))
+        offsets = gathering(stage, MemoryBrokers({}), [image()])  # nobody is asked: the answers are no part of it
         found = await longest_stretch(offsets.refresh())
         assert len(offsets.rows) == count
         await stage.coordinator.close()

@@ -10,7 +10,7 @@ from support.coordinator import OFFSETS_ID, TOPIC_ID, Stage, image, settle
 from tailrace.coordination.group_records import OffsetCommitted, encode
 from tailrace.errors import ApiError, ErrorCode
 from tailrace.kafka.topics import GROUP_METADATA_TOPIC
-from tailrace.metadata.image import ShardImage
+from tailrace.metadata.image import MetadataImage, ShardImage
 from tailrace.net.client import Disconnected
 from tailrace.wire.messages import (
     HeartbeatRequest,
@@ -44,7 +44,9 @@ async def ok(stage: Stage, offset: int) -> None:
 
 async def test_nobody_answers_for_a_shard_it_does_not_own() -> None:
     stage = Stage()
-    answer = await stage.ask(commit(1), 9)  # no image, so no topic t either
+    assert await stage.ask(fetch(), 7) is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS  # there is no image yet
+    await stage.become(MetadataImage())
+    answer = await stage.ask(commit(1), 9)
     assert answer.topics[0].partitions[0].error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     assert await stage.ask(fetch(), 7) is ErrorCode.COORDINATOR_NOT_AVAILABLE
     await stage.become(image(owner=1))
