@@ -134,6 +134,12 @@ def _answer(future: _Answered, frame: bytes | memoryview) -> None:
         future.set_result(frame)
 
 
+def _seen(answered: _Answered) -> None:
+    """The failure of a request that no caller waits for is no error of the event loop."""
+    if not answered.cancelled():
+        answered.exception()
+
+
 def _correlation_id(buffers: list[bytes | memoryview]) -> int:
     """Of a request: eight bytes after the beginning of its size, which may be alone in the first buffer."""
     alone = len(buffers[0]) == SIZE.size
@@ -268,6 +274,7 @@ class Client:
         """What the peer says that it serves; asked once for each connection."""
         if wire.hello is None:
             wire.hello = self._send(wire, ApiVersionsRequest(), _HELLO_VERSION)
+            wire.hello.add_done_callback(_seen)  # all that ask may have given up before the connection breaks
         frame = await asyncio.shield(wire.hello)
         if wire.served is None:
             body = codec.response_body(ApiKey.API_VERSIONS, _HELLO_VERSION, frame)
@@ -292,7 +299,7 @@ class Client:
         from tailrace.wire.messages import PreambleRequest  # of services alone
 
         preamble = PreambleRequest(**identity._asdict())
-        self._send(wire, preamble, 0).add_done_callback(lambda done: done.cancelled() or done.exception())
+        self._send(wire, preamble, 0).add_done_callback(_seen)
 
     async def _open(self) -> _Wire:
         loop = asyncio.get_running_loop()

@@ -412,6 +412,29 @@ async def test_a_client_whose_peer_dies_hears_disconnected_and_connects_anew(tmp
         await client.close()
 
 
+async def test_a_peer_that_dies_after_its_answer_was_given_up_is_no_error_of_the_loop(tmp_path: Path) -> None:
+    unseen: list[dict[str, Any]] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: unseen.append(context))
+    opened: list[asyncio.StreamWriter] = []
+
+    async def silent(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        opened.append(writer)
+
+    server = await asyncio.start_unix_server(silent, tmp_path / "s")
+    client = Client(Address(str(tmp_path / "s"), -1), "me")
+    with pytest.raises(TimeoutError):
+        await client.ask(HeartbeatRequest(group_id="g"), timeout_ms=20)
+    await until(lambda: bool(opened))
+    opened[0].transport.abort()
+    await client.lost()
+    await client.close()
+    server.close()
+    del client
+    gc.collect()
+    await asyncio.sleep(0)
+    assert unseen == []
+
+
 async def until(holds: Callable[[], bool]) -> None:
     """Lets the loop run until a condition holds; the test's timeout bounds it."""
     loop = asyncio.get_running_loop()

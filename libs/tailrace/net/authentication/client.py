@@ -20,7 +20,7 @@ class _Proving(asyncio.BufferedProtocol):
         self._proof = ClientProof(secret, secrets.token_bytes(NONCE_BYTES))
         self._buffer = bytearray(ANSWER_BYTES)
         self._left = ANSWER_BYTES
-        self.done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self.refusal: asyncio.Future[str] = asyncio.get_running_loop().create_future()  # empty: the proof was taken
 
     def connection_made(self, transport: Any) -> None:
         self._transport = transport
@@ -36,16 +36,16 @@ class _Proving(asyncio.BufferedProtocol):
         except NotProven as wrong:
             self._fail(str(wrong))
             return
-        if out and not self.done.done():
+        if out and not self.refusal.done():
             self._transport.write(out)
-            self.done.set_result(None)
+            self.refusal.set_result("")
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._fail(_CLOSED)
 
     def _fail(self, why: str) -> None:
-        if not self.done.done():
-            self.done.set_exception(ConnectionRefusedError(why))
+        if not self.refusal.done():
+            self.refusal.set_result(why)
 
 
 async def open_proven(address: Address, secret: Secret) -> Any:
@@ -54,7 +54,8 @@ async def open_proven(address: Address, secret: Secret) -> Any:
     proving = _Proving(secret)
     transport, _ = await loop.create_connection(lambda: proving, address.host, address.port)
     try:
-        await proving.done
+        if why := await proving.refusal:
+            raise ConnectionRefusedError(why)
         if transport.is_closing():
             raise ConnectionResetError("closed the connection")
     except BaseException:

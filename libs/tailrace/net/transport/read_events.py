@@ -58,10 +58,11 @@ class ReadEvents:
             self._loop.remove_reader(self._fd)
 
     def close(self) -> None:
-        """Neither now nor later: the socket is to be closed, and what reads from it may be freed."""
+        """Neither now nor later: the socket is to be closed, and what reads from it may be freed. May come twice."""
         self.stop()
         self.read = _nothing
         if not self.polled:
+            self.polled = True
             self._poll.no_more_direct(self)
 
     def woke(self) -> None:

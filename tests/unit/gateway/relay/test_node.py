@@ -75,3 +75,18 @@ async def test_a_question_that_is_cancelled_ends_the_connection_and_watches_noth
             other.send(FRAME)
             assert bytes(await asyncio.wait_for(asked, 5)) == FRAME
         second.close()
+
+
+async def test_a_connection_with_many_answers_behind_it_may_be_closed_while_it_waits() -> None:
+    """The loop watches such a socket itself, and the question that is cut off closes the connection once more."""
+    exchange, far = opened()
+    with far:
+        for _ in range(20):
+            task = await asking(exchange)
+            far.recv(100)
+            far.send(FRAME)
+            assert bytes(await task) == FRAME
+        task = await asking(exchange)
+        exchange.close()
+        with pytest.raises(ConnectionError):
+            await asyncio.wait_for(task, 5)
