@@ -16,6 +16,7 @@ from pathlib import Path
 
 import pytest
 
+from tailrace.runtime.health import ailing
 from tailrace.runtime.run_files import RunFile, start_ticks
 from tailrace.testing import Cluster, ClusterDied
 
@@ -127,6 +128,7 @@ def test_without_restart_a_dead_child_stays_dead(tmp_path: Path) -> None:
         mark = cluster.kill("quota")
         assert "left dead" in cluster.wait_for("died", "quota", since=mark)["sentence"]
         assert not (tmp_path / "run" / "quota-0.pid").exists()
+        assert ailing(tmp_path / "run", "/readyz") == ["quota-0 does not run"]
         os.kill(cluster.process_id("broker"), 0)
 
 

@@ -236,7 +236,10 @@ class Supervisor:
         child.kill_at_ms = None
         child.log_rest = child.report_rest = b""
         if child.run_file:
-            child.run_file.remove(self._run_dir)
+            if self._stopping is None:
+                child.run_file.died(self._run_dir)
+            else:
+                child.run_file.remove(self._run_dir)
             child.run_file = None
         self._after_death(child, status)
 

@@ -1,4 +1,4 @@
-"""`<role>-<id>.pid` and `<role>-<id>.json` in the run directory: who runs, where it answers.
+"""`<role>-<id>.pid` and `<role>-<id>.json` in the run directory: who runs, where it answers, and who died.
 
 Both are replaced atomically. A pid alone may have been given to another process since; the start time (in clock ticks
 since boot, from /proc) tells.
@@ -45,6 +45,12 @@ class RunFile:
     def remove(self, run_dir: Path) -> None:
         for ending in ("pid", "json"):
             (run_dir / f"{self.name}.{ending}").unlink(missing_ok=True)
+
+    def died(self, run_dir: Path) -> None:
+        """Says that it has ended by itself, until it is started again or the cluster is stopped."""
+        (run_dir / f"{self.name}.pid").unlink(missing_ok=True)
+        dead = RunFile(self.role, self.id, self.pid, 0, self.since_ms)
+        replace(run_dir / f"{self.name}.json", json.dumps(asdict(dead), indent=2) + "\n")
 
     def is_running(self) -> bool:
         return self.start_ticks == start_ticks(self.pid) != 0  # 0: it was gone already when this was written

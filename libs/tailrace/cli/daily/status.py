@@ -34,6 +34,7 @@ _COUNTS = (
     ("not led by their preferred replica", "preferred_replica_imbalance"),
     ("being reassigned", "reassigning_partitions"),
 )
+_NOT_HEALTHY = ("offline_partitions", "under_min_isr_partitions", "under_replicated_partitions")
 
 
 Data = Annotated[Path | None, typer.Option("--data", metavar="DIR", help="of `up`; wins over --bootstrap")]
@@ -44,27 +45,30 @@ AdminUrl = Annotated[
 
 
 def status(data: Data = None, admin: AdminUrl = None, as_data: Json = False, bootstrap: Bootstrap = None) -> None:
-    """Show a cluster on one screen; status 0 if all is ready and no partition is offline, 1 if not, 3 if none runs.
+    """Show a cluster on one screen; status 0 if all is ready and every replica is in sync, 1 if not, 3 if none runs.
 
-    Producers that a full disk refuses, a disk that failed, and a controller that does not answer, count as not ready.
+    Not ready are also: a process that died, a broker that is fenced or shuts down, producers that a full disk refuses,
+    a disk that failed, and a controller that does not answer.
     """
     found = cluster_address(bootstrap, data)
-    running = [] if admin or found.data_dir is None else running_files(found.data_dir)
+    processes = [] if admin or found.data_dir is None else run_files(found.data_dir)
+    running = any(file.is_running() for file in processes)
     if not running and not admin and found.data_dir is not None:
         typer.echo(f"Nothing runs on {found.data_dir}.")
         raise typer.Exit(NOT_RUNNING)
     cluster, why = asked(admin or admin_of(found), below="status")
     if as_data:
-        typer.echo(json.dumps({"cluster": cluster, "processes": [_process(file) for file in running]}))
+        typer.echo(json.dumps({"cluster": cluster, "processes": [_process(file) for file in processes]}))
     else:
         for line in rendered(cluster) if cluster else [why]:
             typer.echo(line)
         if running:
             typer.echo()
             table(
-                ("process", "pid", "ready", "since", "addresses"), [tuple(_process(file).values()) for file in running]
+                ("process", "pid", "ready", "since", "addresses"),
+                [tuple(_process(file).values()) for file in processes],
             )
-    if not healthy(cluster) or not all(file.ready for file in running):
+    if not healthy(cluster) or not all(file.ready and file.is_running() for file in processes):
         raise typer.Exit(1)
 
 
@@ -117,23 +121,23 @@ def cluster_id_of(admin: str) -> str | None:
 
 
 def healthy(cluster: dict[str, Any] | None) -> bool:
-    """Whether somebody decides, every partition has a leader, and no disk has failed or refuses producers."""
-    if cluster is None or cluster["controller"]["stale"] or cluster["offline_partitions"]["count"]:
+    """Whether a controller decides, all brokers live, all replicas are in sync, and all disks take records."""
+    if cluster is None or cluster["controller"]["stale"] or cluster["offline_log_dirs"]:
         return False
-    if cluster["offline_log_dirs"]:
+    if any(cluster[key]["count"] for key in _NOT_HEALTHY) or any(row["state"] != "live" for row in cluster["brokers"]):
         return False
     return all(row["producers"] != "refused" for row in cluster["log_dirs_under_pressure"])
 
 
-def running_files(data_dir: Path) -> list[RunFile]:
-    """What the processes that run on a data directory say of themselves."""
+def run_files(data_dir: Path) -> list[RunFile]:
+    """What the processes on a data directory say of themselves, and those that died."""
     files = [RunFile.read(path) for path in sorted((data_dir / "run").glob("*.json"))]
-    return [file for file in files if file and file.is_running()]
+    return [file for file in files if file]
 
 
 def running_admin(data_dir: Path) -> str | None:
     """The address of the REST API of a gateway that runs on a data directory, if one has an address yet."""
-    return next((url for file in running_files(data_dir) if (url := _admin_of(file))), None)
+    return next((url for file in run_files(data_dir) if file.is_running() and (url := _admin_of(file))), None)
 
 
 def _admin_of(file: RunFile) -> str | None:
@@ -146,7 +150,7 @@ def _process(file: RunFile) -> dict[str, object]:
     return {
         "process": file.name,
         "pid": file.pid,
-        "ready": "yes" if file.ready else "no",
+        "ready": "died" if not file.is_running() else "yes" if file.ready else "no",
         "since": f"{datetime.fromtimestamp(file.since_ms // 1000):%Y-%m-%d %H:%M:%S}",
         "addresses": ", ".join(f"{name} {address}" for name, address in file.addresses.items()),
     }

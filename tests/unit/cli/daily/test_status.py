@@ -83,6 +83,11 @@ def test_a_cluster_is_healthy_with_a_controller_and_a_leader_everywhere_and_disk
     assert healthy(cluster())
     assert not healthy(None)
     assert not healthy(cluster(offline_partitions=count(("a", 0))))
+    assert not healthy(cluster(under_replicated_partitions=count(("a", 0))))
+    assert not healthy(cluster(under_min_isr_partitions=count(("a", 0))))
+    assert healthy(cluster(preferred_replica_imbalance=count(("a", 0))))
+    for state in ("fenced", "controlled-shutdown"):
+        assert not healthy(cluster(brokers=[{**cluster()["brokers"][0], "state": state}]))
     assert not healthy(cluster(log_dirs_under_pressure=[{"producers": "refused"}]))
     assert healthy(cluster(log_dirs_under_pressure=[{"producers": "slowed"}]))
     assert not healthy(cluster(controller={**cluster()["controller"], "stale": True}))
@@ -115,6 +120,25 @@ def test_the_admin_address_is_that_of_a_process_that_runs(tmp_path: Path) -> Non
         started = start_ticks(os.getpid()) + ticks
         RunFile("gateway", index, os.getpid(), started, 0, addresses={"admin": address}).write(tmp_path / "run")
     assert running_admin(tmp_path) == "http://here:2"
+
+
+def test_a_process_that_died_is_shown_and_makes_the_status_1(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(status, "asked", lambda *_, **__: (cluster(), ""))
+    run_dir = tmp_path / "run"
+    run_dir.mkdir()
+    gateway = RunFile("gateway", 0, os.getpid(), start_ticks(os.getpid()), 0, True, {"admin": "here:2"})
+    broker = RunFile("broker", 0, os.getpid(), 1, 0, True, {"internal": "there"})
+    gateway.write(run_dir)
+    broker.write(run_dir)
+    shown = CliRunner().invoke(app, ["status", "--data", str(tmp_path)])
+    assert shown.exit_code == 1
+    assert [line.split()[:3] for line in shown.output.splitlines() if "broker-0" in line] == [
+        ["broker-0", str(os.getpid()), "died"]
+    ]
+    broker.remove(run_dir)
+    assert CliRunner().invoke(app, ["status", "--data", str(tmp_path)]).exit_code == 0
+    gateway.died(run_dir)
+    assert CliRunner().invoke(app, ["status", "--data", str(tmp_path)]).exit_code == status.NOT_RUNNING
 
 
 class Named(RefusingCluster):
