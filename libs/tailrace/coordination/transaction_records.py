@@ -22,6 +22,8 @@ _INT32: Final = struct.Struct(">i")
 _INT64: Final = struct.Struct(">q")
 _HEAD: Final = struct.Struct(">hqhib")  # version, producer id, epoch, timeout, state
 _TIMES: Final = struct.Struct(">qq")
+_FIXED_BYTES: Final = 128  # of a record, with all tags
+_TOPIC_BYTES: Final = 8  # two lengths, and the end of the structure
 
 
 class Status(StrEnum):
@@ -123,6 +125,12 @@ def _tags(record: TransactionState) -> bytes:
     ]
     written = [(tag, layout.pack(value)) for tag, layout, value, default in tags if value != default]
     return unsigned(len(written)) + b"".join(unsigned(tag) + unsigned(len(raw)) + raw for tag, raw in written)
+
+
+def most_bytes(record: TransactionState) -> int:
+    """An upper bound of the record's size in a batch."""
+    topics = sum(len(topic.encode()) + _TOPIC_BYTES + 4 * len(indexes) for topic, indexes in record.partitions)
+    return len(record.transactional_id.encode()) + topics + _FIXED_BYTES
 
 
 def decode(key: bytes, value: bytes | None) -> TransactionRecord:

@@ -16,7 +16,9 @@ from tailrace.coordination.transaction_records import (
     TransactionStateRemoved,
     decode,
     encode,
+    most_bytes,
 )
+from tailrace.state import size_bytes
 
 IDS = st.integers(-1, 2**63 - 1)
 EPOCHS = st.integers(-1, 2**15 - 1)
@@ -59,6 +61,11 @@ def test_version_0_leaves_out_what_it_has_no_field_for(record: TransactionState)
         value_version=0,
     )
     assert decode(*encode(replace(record, value_version=0))) == plain
+
+
+@given(RECORDS)
+def test_no_record_is_larger_than_its_bound(record: TransactionState) -> None:
+    assert size_bytes(encode(record)) <= most_bytes(record)
 
 
 def test_a_tombstone_names_its_id() -> None:

@@ -10,7 +10,7 @@ from tailrace_coordinator.shards.kind import max_batch_bytes
 
 @dataclass(frozen=True, slots=True)
 class TransactionConfig:
-    """Kafka's transaction.* and transactional.* keys with Kafka's defaults, and our own bound below them."""
+    """Kafka's transaction.* and transactional.* keys with Kafka's defaults, and our own bounds below them."""
 
     transaction_max_timeout_ms: int = 900_000
     transactional_id_expiration_ms: int = 604_800_000
@@ -18,6 +18,7 @@ class TransactionConfig:
     remove_expired_interval_ms: int = 3_600_000
 
     max_record_bytes: int = 1_000_000
+    max_partitions: int = 10_000  # of one transaction
 
 
 def transaction_config(config: Config) -> TransactionConfig:

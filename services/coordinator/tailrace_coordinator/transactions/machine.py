@@ -16,6 +16,7 @@ from tailrace.coordination.transaction_records import (
     TransactionRecord,
     TransactionState,
     TransactionStateRemoved,
+    most_bytes,
 )
 from tailrace.errors import ApiError, ErrorCode
 from tailrace.kafka.features import TRANSACTION_VERSION
@@ -123,6 +124,7 @@ class TransactionMachine:
     ) -> TransactionEffects:
         """Replies NONE: they are of the transaction. version: the client's transaction version.
 
+        INVALID_REQUEST for more than one transaction may have, or than one record holds.
         While an earlier transaction is being ended everybody is to wait: where its epoch was the last one, its producer
         has been told the next producer id, which takes its place only with the last marker.
         """
@@ -132,10 +134,16 @@ class TransactionMachine:
             if ending is not None and ending.state in state.ENDING:
                 raise ApiError(ErrorCode.CONCURRENT_TRANSACTIONS)
             found = self._of(transactional_id, producer)
-            if found.state is Status.ONGOING and all(state.has(found, one) for one in partitions):
+            after = state.with_partitions(found, partitions, decision.now_ms, version)
+            if found.state is Status.ONGOING and after.partitions == found.partitions:
                 self._append(decision, found)  # see end
-            else:
-                self._append(decision, state.with_partitions(found, partitions, decision.now_ms, version))
+                return ErrorCode.NONE
+            if (
+                sum(len(indexes) for _, indexes in after.partitions) > self.config.max_partitions
+                or most_bytes(after) > self.config.max_record_bytes
+            ):
+                raise ApiError(ErrorCode.INVALID_REQUEST)
+            self._append(decision, after)
             return ErrorCode.NONE
 
         return self._answer(now_ms, token, decide)

@@ -85,13 +85,16 @@ def with_partitions(
 ) -> TransactionState:
     """AddPartitionsToTxn: the first of them begin the transaction. version: the client's transaction version."""
     begun = state.state is Status.ONGOING
-    rows: dict[str, set[int]] = {topic: set(indexes) for topic, indexes in (state.partitions if begun else ())}
+    held = dict(state.partitions) if begun else {}
+    rows: dict[str, set[int]] = {}
     for topic, index in added:
         rows.setdefault(topic, set()).add(index)
+    for topic, indexes in rows.items():
+        held[topic] = tuple(sorted(indexes.union(held.get(topic, ()))))
     return replace(
         state,
         state=Status.ONGOING,
-        partitions=tuple((topic, tuple(sorted(indexes))) for topic, indexes in sorted(rows.items())),
+        partitions=tuple(sorted(held.items())),
         start_timestamp_ms=state.start_timestamp_ms if begun else now_ms,
         last_update_timestamp_ms=now_ms,
         client_transaction_version=version,
@@ -162,9 +165,3 @@ def completed(state: TransactionState, now_ms: int) -> TransactionState:
 def partitions_of(state: TransactionState) -> set[TopicPartition]:
     """All that the transaction writes to."""
     return {(topic, index) for topic, indexes in state.partitions for index in indexes}
-
-
-def has(state: TransactionState, partition: TopicPartition) -> bool:
-    """Whether the transaction writes to the partition."""
-    topic, index = partition
-    return any(name == topic and index in indexes for name, indexes in state.partitions)

@@ -212,6 +212,20 @@ def test_of_version_2_who_ends_what_a_fence_at_the_last_epoch_aborted_gets_anoth
     assert ids.end(after, True, version=2) == ProducerIdAndEpoch(1002, 1)
 
 
+def test_a_transaction_has_a_bound_of_partitions_and_of_bytes() -> None:
+    """One partition more would be a record of `__transaction_state` that holds them all once more."""
+    ids = Ids(TransactionConfig(max_partitions=3, max_record_bytes=300))
+    producer = ids.init()
+    assert ids.add(producer, P, Q, P, ("orders", 2)) is ErrorCode.NONE
+    assert ids.add(producer, ("orders", 3)) is ErrorCode.INVALID_REQUEST
+    assert ids.add(producer, Q, P) is ErrorCode.NONE  # they are there already
+    assert ids.state().partitions == (("orders", (0, 1, 2)),)
+    assert ids.end(producer, True) == producer
+    ids.complete()
+    assert ids.add(producer, ("x" * 249, 0)) is ErrorCode.INVALID_REQUEST
+    assert ids.state().state is Status.COMPLETE_COMMIT
+
+
 def test_a_leader_learns_which_partitions_a_transaction_has() -> None:
     ids, producer = begun()
     assert ids.verify(producer, P, Q) == [ErrorCode.NONE, ErrorCode.TRANSACTION_ABORTABLE]
