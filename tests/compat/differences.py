@@ -89,10 +89,10 @@ DIFFERENCES = (
         "coordinators are other processes than brokers",
     ),
     Difference(
-        "AddPartitionsToTxn v4-5 without any transaction",
-        "no answer",
-        "an answer without any",
-        "brokers alone send it, and a request without an answer holds up its connection",
+        "AddPartitionsToTxn v4-5 of a client",
+        "served where there is no authorizer; else it needs CLUSTER_ACTION",
+        "CLUSTER_AUTHORIZATION_FAILED",
+        "brokers alone send it, and they ask the coordinator itself",
     ),
     Difference(
         "WriteTxnMarkers from a client",

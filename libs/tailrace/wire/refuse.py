@@ -294,20 +294,16 @@ def _join_group(request: Any, version: int, code: int, message: str | None) -> A
 def _add_partitions_to_txn(request: Any, version: int, code: int, message: str | None) -> Any:
     if version >= 4:
         return m.AddPartitionsToTxnResponse(error_code=code, results_by_transaction=[])
-    return m.AddPartitionsToTxnResponse(results_by_topic_v3_and_below=not_added(request.v3_and_below_topics, code))
-
-
-def not_added(topics: Any, code: int) -> list[Any]:
-    """The results of AddPartitionsToTxn for these topics of its request."""
     topic = m.AddPartitionsToTxnResponse.AddPartitionsToTxnTopicResult
     row = topic.AddPartitionsToTxnPartitionResult
-    return [
+    topics = [
         topic(
             name=asked.name,
             results_by_partition=[row(partition_index=p, partition_error_code=code) for p in asked.partitions],
         )
-        for asked in topics
+        for asked in request.v3_and_below_topics
     ]
+    return m.AddPartitionsToTxnResponse(results_by_topic_v3_and_below=topics)
 
 
 def _write_txn_markers(request: Any, version: int, code: int, message: str | None) -> Any:

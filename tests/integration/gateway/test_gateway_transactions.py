@@ -16,8 +16,6 @@ from tailrace_gateway.gateway import GatewayLimits
 
 OFFSETS, TRANSACTIONS = "__consumer_offsets", "__transaction_state"
 Three = tuple[World, Peer, Peer, Peer]
-Add = m.AddPartitionsToTxnRequest.AddPartitionsToTxnTransaction
-Topic = Add.AddPartitionsToTxnTopic
 
 
 def id_on(shard: int, shards: int = 4) -> str:
@@ -152,55 +150,17 @@ async def test_transactions_of_two_owners_are_described_in_the_order_asked(owner
     ]
 
 
-def adding(*names: str) -> Any:
-    return m.AddPartitionsToTxnRequest(
-        transactions=[
-            Add(
-                transactional_id=name,
-                producer_id=1,
-                producer_epoch=0,
-                verify_only=True,
-                topics=[Topic(name="t", partitions=[0, 2])],
-            )
-            for name in names
-        ]
-    )
-
-
-def added(answer: Any) -> list[tuple[str, list[tuple[int, int]]]]:
-    return [
-        (
-            row.transactional_id,
-            [(p.partition_index, p.partition_error_code) for t in row.topic_results for p in t.results_by_partition],
-        )
-        for row in answer.results_by_transaction
-    ]
-
-
 @pytest.mark.parametrize("version", [4, 5])
-async def test_partitions_of_transactions_of_two_owners_are_added_at_both(owners: Three, version: int) -> None:
-    world, even, odd, _ = owners
-    result = m.AddPartitionsToTxnResponse.AddPartitionsToTxnResult
-
-    def all_added(request: Any) -> Any:
-        rows = [result(transactional_id=one.transactional_id, topic_results=[]) for one in request.transactions]
-        return m.AddPartitionsToTxnResponse(results_by_transaction=rows)
-
-    even.script = answering(all_added)
-    odd.script = answering(
-        lambda _: m.AddPartitionsToTxnResponse(
-            error_code=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, results_by_transaction=[]
-        )
-    )
+async def test_partitions_of_many_transactions_are_of_brokers_to_add(owners: Three, version: int) -> None:
+    """A broker asks the coordinator itself; Apache Kafka asks for CLUSTER_ACTION."""
+    world, *coordinators = owners
+    transaction = m.AddPartitionsToTxnRequest.AddPartitionsToTxnTransaction
+    topics = [transaction.AddPartitionsToTxnTopic(name="t", partitions=[0])]
+    asked = transaction(transactional_id=id_on(0), producer_id=1, producer_epoch=0, topics=topics)
     client = await world.client()
-    answer = await client.ask(adding(id_on(3), id_on(0)), version)
-    loading = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
-    assert answer.error_code == 0  # what one owner says of its transactions is not said of the other's
-    assert added(answer) == [(id_on(3), [(0, loading), (2, loading)]), (id_on(0), [])]
-    await odd.stop()
-    away = ErrorCode.NOT_COORDINATOR
-    answer = await client.ask(adding(id_on(3), id_on(0)), version)
-    assert added(answer) == [(id_on(3), [(0, away), (2, away)]), (id_on(0), [])]
+    answer = await client.ask(m.AddPartitionsToTxnRequest(transactions=[asked]), version)
+    assert answer.error_code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+    assert not any(peer.frames for peer in coordinators)
 
 
 def listing(shards: list[int]) -> Callable[..., Any]:

@@ -7,12 +7,16 @@ A request about ids of one owner is relayed as it is; `several_ids.py` has the A
 from __future__ import annotations
 
 import struct
+from typing import Final
 
+from tailrace.errors import ErrorCode
 from tailrace.kafka.topics import GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC
 from tailrace.metadata.image import MetadataImage
 from tailrace.net.members.shards import shard_epoch_of, shard_of
+from tailrace.wire import codec
 from tailrace.wire.apis import ApiKey
 from tailrace.wire.codec import Malformed
+from tailrace.wire.messages import AddPartitionsToTxnResponse
 from tailrace_gateway.forward import listed, several_ids
 from tailrace_gateway.forward.controller import NotSentError, UnansweredError, exchange, refusal
 from tailrace_gateway.forward.owners import AWAY, owner
@@ -24,6 +28,7 @@ from tailrace_gateway.relay.requests import Frame
 _BY_TRANSACTIONAL_ID = frozenset(
     {ApiKey.INIT_PRODUCER_ID, ApiKey.ADD_PARTITIONS_TO_TXN, ApiKey.ADD_OFFSETS_TO_TXN, ApiKey.END_TXN}
 )
+_OF_BROKERS_FROM: Final = 4  # AddPartitionsToTxn: of many transactions, of partition leaders (KIP-890)
 
 
 def is_transactional(connection: ClientLink, frame: Frame) -> bool:
@@ -36,6 +41,9 @@ def is_transactional(connection: ClientLink, frame: Frame) -> bool:
 
 async def to_coordinator(gateway: Gateway, connection: ClientLink, frame: Frame) -> bytes | memoryview:
     """Relays, splits or refuses; always an answer frame."""
+    if frame.key == ApiKey.ADD_PARTITIONS_TO_TXN and frame.version >= _OF_BROKERS_FROM:
+        closed = AddPartitionsToTxnResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+        return codec.encode_response(closed, frame.version, frame.correlation_id)
     if (listing := listed.LISTINGS.get(frame.key)) is not None:
         return await listed.answer(gateway, connection, frame, listing)
     if (split := several_ids.split_of(frame)) is None:

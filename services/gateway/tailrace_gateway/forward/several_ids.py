@@ -13,9 +13,8 @@ from tailrace.kafka.topics import GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC
 from tailrace.metadata.image import MetadataImage
 from tailrace.net.address import Address
 from tailrace.net.members.shards import shard_of
-from tailrace.wire import messages as m
 from tailrace.wire.apis import ApiKey
-from tailrace.wire.refuse import not_added, refuse
+from tailrace.wire.refuse import refuse
 from tailrace_gateway.forward.controller import request_of
 from tailrace_gateway.forward.owners import ask, owner
 from tailrace_gateway.gateway import Gateway
@@ -53,8 +52,6 @@ class Split(NamedTuple):
 
     def results_of(self, part: Any, answer: Any) -> Sequence[Any]:
         """A result for each row of a part."""
-        if part.API_KEY == ApiKey.ADD_PARTITIONS_TO_TXN and answer.error_code:
-            return [_not_added(transaction, answer.error_code) for transaction in part.transactions]
         found: Sequence[Any] = getattr(answer, self.results)
         return found
 
@@ -63,9 +60,6 @@ _SPLITS: dict[int, Split] = {
     ApiKey.DESCRIBE_GROUPS: Split(GROUP_METADATA_TOPIC, 0, "groups", "", "groups"),
     ApiKey.DELETE_GROUPS: Split(GROUP_METADATA_TOPIC, 0, "groups_names", "", "results"),
     ApiKey.OFFSET_FETCH: Split(GROUP_METADATA_TOPIC, 8, "groups", "group_id", "groups"),
-    ApiKey.ADD_PARTITIONS_TO_TXN: Split(
-        TRANSACTION_STATE_TOPIC, 4, "transactions", "transactional_id", "results_by_transaction"
-    ),
     ApiKey.DESCRIBE_TRANSACTIONS: Split(TRANSACTION_STATE_TOPIC, 0, "transactional_ids", "", "transaction_states"),
 }
 
@@ -80,12 +74,6 @@ def split_of(frame: Frame) -> Split | None:
     """How a request is split; None for one that names a single id."""
     split = _SPLITS.get(frame.key)
     return None if split is None or frame.version < split.from_version else split
-
-
-def _not_added(transaction: Any, code: int) -> Any:
-    return m.AddPartitionsToTxnResponse.AddPartitionsToTxnResult(
-        transactional_id=transaction.transactional_id, topic_results=not_added(transaction.topics, code)
-    )
 
 
 async def answer(gateway: Gateway, connection: ClientLink, frame: Frame, split: Split) -> bytes | memoryview | Only:
