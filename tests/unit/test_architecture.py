@@ -44,6 +44,7 @@ PURE_FILES = (
     "libs/tailrace/net/tls/ciphers.py",
     "libs/tailrace/net/tls/pem.py",
     "libs/tailrace/net/tls/record_heads.py",
+    "libs/tailrace/printable.py",
     "libs/tailrace/reading/cursor.py",
     "libs/tailrace/steps.py",
     "services/broker/tailrace_broker/directories/placement.py",

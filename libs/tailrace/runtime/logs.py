@@ -6,14 +6,17 @@ Levels are the standard library's: a role's lines are of the logger `tailrace.<r
 
 from __future__ import annotations
 
+import io
 import logging
 import os
 import sys
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Literal
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, Literal, TextIO
+
+from tailrace.printable import printable, printable_lines
 
 if TYPE_CHECKING:
-    from structlog.typing import EventDict, FilteringBoundLogger, Processor, WrappedLogger
+    from structlog.typing import EventDict, ExcInfo, FilteringBoundLogger, Processor, WrappedLogger
 
 Format = Literal["human", "colour", "logfmt", "json"]
 FORMATS: tuple[Format, ...] = ("human", "colour", "logfmt", "json")
@@ -126,6 +129,32 @@ def shortened(logger: WrappedLogger, method: str, event: EventDict) -> EventDict
     return event
 
 
+def escaped(logger: WrappedLogger, method: str, event: EventDict) -> EventDict:
+    """A processor: control characters of values are escapes, for a format that writes text as it is."""
+    return _with_escapes(event, printable)
+
+
+def escaped_for_logfmt(logger: WrappedLogger, method: str, event: EventDict) -> EventDict:
+    """As escaped, but for line feeds, which logfmt escapes itself."""
+    return _with_escapes(event, printable_lines)
+
+
+def _with_escapes(event: EventDict, escape: Callable[[str], str]) -> EventDict:
+    for key, value in event.items():
+        if value is not None and not isinstance(value, int | float) and key != "exc_info":
+            event[key] = escape(str(value))
+    return event
+
+
+def _plain_traceback(sio: TextIO, exc_info: ExcInfo) -> None:
+    """A traceback whose message may quote a client."""
+    from structlog import dev
+
+    written = io.StringIO()
+    dev.plain_traceback(written, exc_info)
+    sio.write(printable_lines(written.getvalue()))
+
+
 def _processors(log_format: Format) -> Sequence[Processor]:
     from structlog import processors, stdlib
 
@@ -136,9 +165,10 @@ def _processors(log_format: Format) -> Sequence[Processor]:
         return [
             *common,
             shortened,
+            escaped,
             processors.TimeStamper(fmt="%H:%M:%S", utc=False),
             dev.ConsoleRenderer(
-                colors=log_format == "colour", exception_formatter=dev.plain_traceback, pad_event_to=0, pad_level=False
+                colors=log_format == "colour", exception_formatter=_plain_traceback, pad_event_to=0, pad_level=False
             ),
         ]
     common += [processors.TimeStamper(fmt="iso", utc=True), processors.format_exc_info, shortened]
@@ -146,6 +176,7 @@ def _processors(log_format: Format) -> Sequence[Processor]:
         return [*common, processors.JSONRenderer()]
     return [
         *common,
+        escaped_for_logfmt,
         processors.LogfmtRenderer(key_order=["timestamp", "level", "event"], drop_missing=True, bool_as_flag=False),
     ]
 

@@ -159,6 +159,31 @@ def test_a_line_quotes_no_more_than_the_beginning_of_what_a_client_sent(
     assert line.count("… (32000 characters)") + line.count("\\u2026 (32000 characters)") == 3
 
 
+HOSTILE = "\x1b[2J\r\x9b31m\u202e\u2028\x07 level=error"
+
+
+@pytest.mark.parametrize("log_format", ["logfmt", "json", "human"])
+def test_a_clients_text_moves_no_cursor_and_begins_no_line(
+    capsys: pytest.CaptureFixture[str], log_format: logs.Format
+) -> None:
+    logs.configure(log_format, "info")
+    log = logs.logger("broker", 0, named=True)
+    try:
+        log.info(HOSTILE, name=f"{HOSTILE}\nlevel=error", why=ValueError(HOSTILE))
+        try:
+            raise ValueError(HOSTILE)
+        except ValueError:
+            log.exception("it failed")
+    finally:
+        logging.getLogger().handlers.clear()
+    written = capsys.readouterr().err
+    assert written.replace("\n", "").isprintable()
+    first, *traceback = written.splitlines()
+    assert first.count("u202e") == 3
+    assert "u202e" in "".join(traceback)
+    assert len(traceback) == 1 or log_format == "human"
+
+
 def test_a_level_holds_for_a_logger_and_those_below_it(capsys: pytest.CaptureFixture[str]) -> None:
     logs.configure("logfmt", "info")
     log = logs.logger("broker", 0, named=True)
