@@ -54,6 +54,21 @@ def test_a_leader_is_moved_and_a_broker_that_has_no_replica_is_refused(cluster: 
         cluster.move_leader(orders, 0, 7)
 
 
+def test_what_does_not_exist_is_refused_with_what_does(cluster: Cluster, orders: str) -> None:
+    with pytest.raises(ValueError, match="no brokr-0 runs, only broker-0, broker-1, controller-0"):
+        cluster.kill("brokr")
+    with pytest.raises(ValueError, match="no broker-7 runs, only broker-0"):
+        cluster.pause("broker", 7)
+    with pytest.raises(ValueError, match=r"there is no topic 'ordres', only .*orders"):
+        cluster.leader("ordres")
+    with pytest.raises(ValueError, match="orders has no partition 5, only 0 to 0"):
+        cluster.move_leader(orders, 5, 0)
+    with pytest.raises(ValueError, match=r"no metric log_dir_presure without labels, only .*log_dir_pressure"):
+        cluster.metric("log_dir_presure", "broker")
+    with pytest.raises(ValueError, match="there is no node 2, only 0 to 1"), cluster.network.cut(2):
+        pass
+
+
 def test_a_full_disk_refuses_producers_until_it_has_room(cluster: Cluster, orders: str, producer: Any) -> None:
     leader = cluster.leader(orders)
     with (

@@ -42,6 +42,11 @@ TOPIC_PAIR: Final = Kind(
     ("retention.ms=abc", "no.such.key=1", "retention.ms", "=1", "", "retention.ms=" + NOT_UTF8, "log.dirs=/x"),
 )
 BROKER_PAIR: Final = Kind("broker config", "message.max.bytes=999999", ("message.max.bytes=abc", "no.such.key=1", "x"))
+LOGGERS_BROKER: Final = Kind("broker with loggers", "0", (*BROKER.wrong, "default"))
+LEVEL_PAIR: Final = Kind(
+    "logger and level", "tailrace=INFO", ("tailrace=LOUD", "no.such.logger=INFO", "tailrace", "=INFO")
+)
+LOGGER: Final = Kind("logger", "tailrace", ("no.such.logger", "", NOT_UTF8))
 TOPIC_KEY: Final = Kind("topic key", "retention.ms", ("no.such.key", "", NOT_UTF8))
 PLAN: Final = Kind("plan", "{plan}", ("{folder}", "{folder}/nope", "{no_plan}", "{binary}", "{unknown}", "{huge}", ""))
 LOG_DIR: Final = Kind("log directory", "{log_dir}", ("/no/such/dir", "", NOT_UTF8))
@@ -111,6 +116,9 @@ ASKING: Final[Mapping[str, tuple[Argument, ...]]] = {
 # Other resources of the same commands.
 MORE: Final[tuple[tuple[str, tuple[Argument, ...]], ...]] = (
     ("config show", ("topic", TOPIC)),
+    ("config show", ("broker-logger", LOGGERS_BROKER)),
+    ("config set", ("broker-logger", LOGGERS_BROKER, LEVEL_PAIR)),
+    ("config unset", ("broker-logger", LOGGERS_BROKER, LOGGER)),
     ("config set", ("broker", BROKER, BROKER_PAIR)),
     ("config set", ("broker", "default", BROKER_PAIR)),
     ("elect-leaders", ()),

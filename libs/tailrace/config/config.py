@@ -8,6 +8,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import Final
 
 from tailrace.config import properties
 from tailrace.config.definition import HIDDEN, ConfigDef, ConfigError, ConfigScope
@@ -95,6 +96,10 @@ class Config(Values):
         return Config(self.static, (*self.warnings, *warnings), layers[0], layers[1])
 
 
+OF_COMMANDS: Final = frozenset({"TAILRACE_ADMIN", "TAILRACE_BOOTSTRAP", "TAILRACE_COMMAND_CONFIG", "TAILRACE_TIMEOUT"})
+"""The environment variables of `tailrace COMMAND`: no configs, and no mistake where a service finds them."""
+
+
 def suggestion(name: str, known: Iterable[str]) -> str:
     """` Did you mean …?` with the nearest known name, or nothing."""
     near = difflib.get_close_matches(name, list(known), n=1, cutoff=0.75)
@@ -131,6 +136,8 @@ def _from_environment(environ: Mapping[str, str], warnings: list[str]) -> dict[s
     layer: dict[str, Given] = {}
     for variable in sorted(environ):
         if not variable.startswith(("KAFKA_", "TAILRACE_")):
+            continue
+        if variable in OF_COMMANDS:
             continue
         name = _BY_ENVIRONMENT.get(variable)
         if name is None:

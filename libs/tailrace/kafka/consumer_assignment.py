@@ -1,4 +1,4 @@
-"""What a classic group's member was assigned: ConsumerProtocolAssignment, the clients' own format in SyncGroup."""
+"""The partitions of a classic group's member: ConsumerProtocolAssignment, the clients' own format in SyncGroup."""
 
 from __future__ import annotations
 

@@ -102,27 +102,41 @@ def partitions(bootstrap: str, topic: str) -> list[Any]:
     return sorted(answer.topics[0].partitions, key=lambda part: int(part.partition_index))
 
 
+def partition(bootstrap: str, topic: str, index: int) -> Any:
+    """One row of partitions(). Raises ValueError with what exists."""
+    rows = partitions(bootstrap, topic)
+    if not rows:
+        from tailrace.wire import messages as m
+
+        known = sorted(row.name for row in ask(bootstrap, m.MetadataRequest(topics=None), 12).topics)
+        raise ValueError(f"there is no topic {topic!r}, only {', '.join(known) or 'none at all'}")
+    for row in rows:
+        if row.partition_index == index:
+            return row
+    raise ValueError(f"{topic} has no partition {index}, only 0 to {len(rows) - 1}")
+
+
 def _has_leaders(bootstrap: str, topic: str) -> bool:
     rows = partitions(bootstrap, topic)
     return bool(rows) and all(row.leader_id >= 0 for row in rows)
 
 
-def move_leader(bootstrap: str, topic: str, partition: int, broker: int) -> None:
+def move_leader(bootstrap: str, topic: str, index: int, broker: int) -> None:
     """Makes a replica the preferred one, elects it, and returns when clients see it. Raises ValueError."""
     from tailrace.wire import messages as m
 
-    row = partitions(bootstrap, topic)[partition]
+    row = partition(bootstrap, topic, index)
     if broker not in row.replica_nodes:
-        raise ValueError(f"broker {broker} has no replica of {topic}-{partition}, only {list(row.replica_nodes)}")
+        raise ValueError(f"broker {broker} has no replica of {topic}-{index}, only {list(row.replica_nodes)}")
     order = [broker, *(node for node in row.replica_nodes if node != broker)]
     moved = m.AlterPartitionReassignmentsRequest.ReassignableTopic
-    wanted = moved(name=topic, partitions=[moved.ReassignablePartition(partition_index=partition, replicas=order)])
+    wanted = moved(name=topic, partitions=[moved.ReassignablePartition(partition_index=index, replicas=order)])
     ask(bootstrap, m.AlterPartitionReassignmentsRequest(topics=[wanted], timeout_ms=_TIMEOUT_MS), 0)
-    elected = m.ElectLeadersRequest.TopicPartitions(topic=topic, partitions=[partition])
+    elected = m.ElectLeadersRequest.TopicPartitions(topic=topic, partitions=[index])
     request = m.ElectLeadersRequest(election_type=0, topic_partitions=[elected], timeout_ms=_TIMEOUT_MS)
 
     def leads() -> bool:
-        if partitions(bootstrap, topic)[partition].leader_id == broker:
+        if partition(bootstrap, topic, index).leader_id == broker:
             return True
         try:
             ask(bootstrap, request, 2)
@@ -131,7 +145,7 @@ def move_leader(bootstrap: str, topic: str, partition: int, broker: int) -> None
                 raise
         return False
 
-    until(leads, f"broker {broker} leads {topic}-{partition}")
+    until(leads, f"broker {broker} leads {topic}-{index}")
 
 
 def is_fenced(bootstrap: str, broker: int) -> bool:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import os
 import signal
 import subprocess
@@ -18,6 +17,7 @@ from typing import TYPE_CHECKING, Final, Self
 
 from tailrace.net.address import Address
 from tailrace.private_files import private_data_dir, private_opener
+from tailrace.runtime.run_files import RunFile
 from tailrace.testing import admin
 from tailrace.testing.events import ClusterDied, Event, Events
 
@@ -173,8 +173,16 @@ class Cluster:
         return self._process.pid
 
     def process_id(self, role: str, service_id: int = 0) -> int:
-        """Of one running role."""
-        return int((self.data_dir / "run" / f"{role}-{service_id}.pid").read_text())
+        """Of one running role. Raises ValueError with those that run."""
+        return self._run_file(role, service_id).pid
+
+    def _run_file(self, role: str, service_id: int) -> RunFile:
+        run_dir = self.data_dir / "run"
+        found = RunFile.read(run_dir / f"{role}-{service_id}.json")
+        if found is None:
+            known = sorted(path.stem for path in run_dir.glob("*-*.json"))
+            raise ValueError(f"no {role}-{service_id} runs, only {', '.join(known) or 'nothing'}")
+        return found
 
     def addresses(self, role: str, service_id: int = 0) -> dict[str, str]:
         """Where a ready role answers; "http" serves /healthz, /readyz and /metrics."""
@@ -184,11 +192,14 @@ class Cluster:
 
     def metric(self, name: str, role: str, service_id: int = 0) -> float:
         """A metric of one running role that has no labels, by its name in docs/metrics.md."""
-        ran = json.loads((self.data_dir / "run" / f"{role}-{service_id}.json").read_text())
-        with urllib.request.urlopen(f"http://{ran['addresses']['http']}/metrics", timeout=_START_SECONDS) as answer:
-            lines = answer.read().decode().splitlines()
-        (value,) = (line.split()[-1] for line in lines if line.split(" ")[0].endswith(name) and line[0] != "#")
-        return float(value)
+        http = self._run_file(role, service_id).addresses["http"]
+        with urllib.request.urlopen(f"http://{http}/metrics", timeout=_START_SECONDS) as answer:
+            rows = [line.split() for line in answer.read().decode().splitlines() if line[0] != "#"]
+        found = [row[-1] for row in rows if row[0] in {name, f"tailrace_{name}"}]
+        if len(found) != 1:
+            known = sorted(row[0].removeprefix("tailrace_") for row in rows if "{" not in row[0])
+            raise ValueError(f"{role}-{service_id} has no metric {name} without labels, only {', '.join(known)}")
+        return float(found[0])
 
     def last_log(self) -> str:
         """The end of what all roles logged since the start."""
@@ -207,8 +218,8 @@ class Cluster:
         admin.delete_topic(self._gateway, name)
 
     def leader(self, topic: str, partition: int = 0) -> int:
-        """The broker that leads, -1 if none does."""
-        return int(admin.partitions(self._gateway, topic)[partition].leader_id)
+        """The broker that leads, -1 if none does. Raises ValueError for an unknown topic or partition."""
+        return int(admin.partition(self._gateway, topic, partition).leader_id)
 
     # -- events and faults ----------------------------------------------------------------------------------------
 
@@ -261,7 +272,7 @@ class Cluster:
 
     @contextmanager
     def paused(self, role: str, service_id: int = 0) -> Iterator[None]:
-        """The process stands still inside the block, as on a machine that swaps; after 10 s `up` starts another."""
+        """The process stands still inside the block, as on a machine that swaps; `up` replaces a gateway after 10 s."""
         paused = self.process_id(role, service_id)
         os.kill(paused, signal.SIGSTOP)
         try:

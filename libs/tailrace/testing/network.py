@@ -101,7 +101,11 @@ class Network:
             link.listener.close()
 
     def _chosen(self, node: int | None) -> list[_Link]:
-        return self._links if node is None else [self._links[node]]
+        if node is None:
+            return self._links
+        if not 0 <= node < len(self._links):
+            raise ValueError(f"there is no node {node}, only 0 to {len(self._links) - 1}")
+        return [self._links[node]]
 
     @contextmanager
     def _fault(self, node: int | None, name: str, value: float | bool) -> Iterator[list[_Link]]:

@@ -3,7 +3,7 @@
 import pytest
 
 from tailrace.config import Config, ConfigError, TopicConfig, describe
-from tailrace.config.config import environment_name
+from tailrace.config.config import OF_COMMANDS, environment_name
 from tailrace.config.definition import ConfigDef
 from tailrace.config.definitions import DEFINITIONS
 from tailrace.config.properties import parse
@@ -43,6 +43,11 @@ def test_an_unknown_key_elsewhere_is_a_warning() -> None:
         "The environment variable KAFKA_HEAP_OPTS is not a config and is ignored.",
     )
     assert config.num_partitions == 1
+
+
+def test_the_variables_of_the_commands_are_no_mistake_of_a_service() -> None:
+    config = Config.load("broker", None, dict.fromkeys(OF_COMMANDS, "x"), {})
+    assert config.warnings == ()
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from typing import Annotated, Any
 
 import typer
 
-from tailrace.cli.daily.connection import Bootstrap, Json, table
+from tailrace.cli.daily.connection import Bootstrap, Json, say, table
 from tailrace.cli.daily.deadline import Deadline
 from tailrace.cli.daily.moving import follow
 from tailrace.cli.daily.nodes import Nodes, RegisteredBroker, nodes
@@ -55,7 +55,7 @@ def list_brokers(as_data: Json = False, bootstrap: Bootstrap = None) -> None:
         for broker in brokers
     ]
     if as_data:
-        typer.echo(json.dumps(rows))
+        say(json.dumps(rows))
         return
     table(
         ("broker", "address", "rack", "state", "leaders", "replicas", "in sync"),
@@ -82,7 +82,7 @@ def log_dirs(as_data: Json = False, bootstrap: Bootstrap = None) -> None:
             for found in cluster.log_dirs()
         ]
     if as_data:
-        typer.echo(json.dumps(rows))
+        say(json.dumps(rows))
         return
     table(
         ("broker", "log dir", "state", "producers", "partitions", "moving here", "bytes", "usable", "total"),
@@ -115,7 +115,7 @@ def move_replicas(
         there = str(PurePosixPath(log_dir))  # without the slash that a shell completes it by
         cluster.move_to_log_dir(broker, there, wanted)
         moves = "1 replica of broker {} moves" if len(wanted) == 1 else f"{len(wanted)} replicas of broker {{}} move"
-        typer.echo(f"{moves.format(broker_id)} to {there}, or {'is' if len(wanted) == 1 else 'are'} there")
+        say(f"{moves.format(broker_id)} to {there}, or {'is' if len(wanted) == 1 else 'are'} there")
 
 
 @app.command()
@@ -138,7 +138,7 @@ def drain(
                 plan = _behind(cluster, broker_id, cluster.partitions())
             else:
                 _, plan = _plan(cluster, {broker_id}, broker_id, shrink)
-            typer.echo(as_text(plan))
+            say(as_text(plan))
             return
         deadline = cluster.deadline
         if leaders_only:
@@ -146,7 +146,7 @@ def drain(
                 raise RefusedError(f"broker {broker_id} still leads {left} of them")
             return
         _empty(cluster, {broker_id}, broker_id, shrink, rate, deadline)
-    typer.echo(f"It still runs and may get new ones: stop it, then `tailrace broker unregister {broker_id}`.")
+    say(f"It still runs and may get new ones: stop it, then `tailrace broker unregister {broker_id}`.")
 
 
 @app.command("scale-down")
@@ -168,7 +168,7 @@ def scale_down(
                 continue
             _empty(cluster, leaving, broker_id, False, rate, deadline)
     if not leaving:
-        typer.echo(f"no broker has an id of {count} or more")
+        say(f"no broker has an id of {count} or more")
 
 
 @app.command("may-stop")
@@ -181,10 +181,10 @@ def may_stop(broker_id: BrokerId, bootstrap: Bootstrap = None) -> None:
         while late := _late_beside(cluster, broker_id):
             if len(late) != said:
                 said = len(late)
-                typer.echo(f"{said} partitions of broker {broker_id} wait for replicas elsewhere", err=True)
+                say(f"{said} partitions of broker {broker_id} wait for replicas elsewhere", err=True)
             deadline.check(f"{late[0][0]}-{late[0][1]} has replicas on other brokers that are not in sync")
             cluster.pause(_LOOK_MS)
-    typer.echo(f"broker {broker_id} may stop: all other replicas of its partitions are in sync")
+    say(f"broker {broker_id} may stop: all other replicas of its partitions are in sync")
 
 
 def _late_beside(cluster: Nodes, broker_id: int) -> list[Partition]:
@@ -216,7 +216,7 @@ def _hand_over(cluster: Nodes, broker_id: int, deadline: Deadline) -> int:
     now = cluster.partitions()
     plan = _behind(cluster, broker_id, now)
     if not plan:
-        typer.echo(f"broker {broker_id} leads nothing that another broker could lead now")
+        say(f"broker {broker_id} leads nothing that another broker could lead now")
         return 0
     changed = {key: wanted for key, wanted in plan.items() if tuple(now[key].replica_nodes) != wanted}
     if changed:
@@ -232,8 +232,8 @@ def _hand_over(cluster: Nodes, broker_id: int, deadline: Deadline) -> int:
         cluster.pause(_LOOK_MS)
     for name, index in sorted(left):
         why = refused.get((name, index), "another broker was elected and does not lead yet")
-        typer.echo(f"{name}-{index}: {why}", err=True)
-    typer.echo(f"{len(plan) - len(left)} of {len(plan)} partitions that broker {broker_id} led have another leader")
+        say(f"{name}-{index}: {why}", err=True)
+    say(f"{len(plan) - len(left)} of {len(plan)} partitions that broker {broker_id} led have another leader")
     return len(left)
 
 
@@ -257,7 +257,7 @@ def _empty(
         move(cluster, before, plan, rate, tick=tick)
     else:
         raise RefusedError(f"broker {broker_id} is given new partitions faster than they are moved away")
-    typer.echo(f"broker {broker_id} holds no partition")
+    say(f"broker {broker_id} holds no partition")
 
 
 def _on_their_way(cluster: Nodes, broker_id: int) -> Plan:
@@ -275,7 +275,7 @@ def _forget(cluster: Nodes, broker_id: int, deadline: Deadline) -> None:
     while not _known(cluster.brokers(), broker_id).fenced:
         if not said:
             said = True
-            typer.echo(f"broker {broker_id} still runs; it is forgotten when it has stopped", err=True)
+            say(f"broker {broker_id} still runs; it is forgotten when it has stopped", err=True)
         deadline.check(f"broker {broker_id} still runs")
         cluster.pause(_LOOK_MS)
     _unregister(cluster, broker_id, force=False)
@@ -292,7 +292,7 @@ def _unregister(cluster: Nodes, broker_id: int, *, force: bool) -> None:
         drain_first = f"`tailrace broker drain {broker_id}` first"
         raise RefusedError(f"broker {broker_id} holds {holds} partitions: {drain_first}, or {forced}.")
     cluster.unregister(broker_id)
-    typer.echo(f"broker {broker_id} is forgotten")
+    say(f"broker {broker_id} is forgotten")
 
 
 def _plan(cluster: Nodes, leaving: Set[int], broker_id: int, shrink: bool) -> tuple[Plan, Plan]:

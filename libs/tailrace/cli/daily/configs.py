@@ -8,7 +8,7 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from tailrace.cli.daily.connection import Bootstrap, pairs, table
+from tailrace.cli.daily.connection import Bootstrap, pairs, say, table
 from tailrace.cli.daily.nodes import Nodes, nodes
 from tailrace.cli.daily.refusals import RefusedError
 from tailrace.kafka.resources import ALL_BROKERS, ConfigResource, ConfigSource
@@ -18,9 +18,14 @@ from tailrace.wire import messages as m
 app = typer.Typer(
     no_args_is_help=True, add_completion=False, rich_markup_mode=None, help="Configs of topics and brokers."
 )
-ResourceKind = Annotated[str, typer.Argument(help="topic or broker")]
+ResourceKind = Annotated[str, typer.Argument(help="topic, broker or broker-logger")]
 Name = Annotated[str, typer.Argument(help="topic name, broker id, or `default` for all brokers")]
-_TYPES: Final = {"topic": ConfigResource.TOPIC, "broker": ConfigResource.BROKER}
+_TYPES: Final = {
+    "topic": ConfigResource.TOPIC,
+    "broker": ConfigResource.BROKER,
+    "broker-logger": ConfigResource.BROKER_LOGGER,
+}
+_OF_A_BROKER: Final = frozenset({"broker", "broker-logger"})
 _DEFAULT: Final = "default"  # as one types the name of ALL_BROKERS
 _SET, _DELETE = 0, 1  # operations
 
@@ -28,11 +33,12 @@ _SET, _DELETE = 0, 1  # operations
 def _resource(kind: str, name: str) -> tuple[int, str]:
     """Type and name as the protocol has them; usage errors for what can be neither."""
     if kind not in _TYPES:
-        raise typer.BadParameter(f"{kind}: expected topic or broker")
+        raise typer.BadParameter(f"{kind}: expected topic, broker or broker-logger")
     if kind == "broker" and name == _DEFAULT:
         return _TYPES[kind], ALL_BROKERS
-    if kind == "broker" and not (name.isascii() and name.isdecimal()):
-        raise typer.BadParameter(f"broker {name!r}: expected a broker id, or `{_DEFAULT}`")
+    if kind in _OF_A_BROKER and not (name.isascii() and name.isdecimal()):
+        default = f", or `{_DEFAULT}`" if kind == "broker" else ""
+        raise typer.BadParameter(f"{kind} {name!r}: expected a broker id{default}")
     if not name:
         raise typer.BadParameter("expected a topic name")
     return _TYPES[kind], name
@@ -40,7 +46,7 @@ def _resource(kind: str, name: str) -> tuple[int, str]:
 
 def _node(cluster: Nodes, kind: str, name: str) -> Address | None:
     """Whom to ask: a broker alone knows its own configs."""
-    if kind != "broker" or not name:
+    if kind not in _OF_A_BROKER or not name:
         return None
     for broker in cluster.brokers():
         if str(broker.broker_id) == name and not broker.fenced:
@@ -117,7 +123,7 @@ def _alter(kind: str, name: str, values: Mapping[str, str | None], bootstrap: st
         at = _node(cluster, kind, resource_name)
         _check_keys(cluster, kind, resource_name, values, at)
         cluster.ask(m.IncrementalAlterConfigsRequest(resources=[row], validate_only=False), 1, at)
-    typer.echo(f"changed {kind} {name}")
+    say(f"changed {kind} {name}")
 
 
 def _check_keys(cluster: Nodes, kind: str, name: str, keys: Iterable[str], at: Address | None) -> None:

@@ -10,6 +10,7 @@ from typing import Annotated, NamedTuple
 
 import typer
 
+from tailrace.printable import printable, printable_lines
 from tailrace.runtime.run_files import RunFile, default_data_dir
 
 
@@ -21,8 +22,6 @@ def given(name: str | None) -> str | None:
 
 
 _YEAR_10000_MS = 253_402_300_800_000  # timestamps are the producers' own: datetime ends before some of them
-# Names that clients chose, as group ids, may hold what moves a terminal's cursor.
-_CONTROLS = {code: f"\\x{code:02x}" for code in (*range(32), *range(127, 160))}
 COMMAND_CONFIG = "TAILRACE_COMMAND_CONFIG"  # a file of client settings; --command-config sets it, too
 DEFAULT_BOOTSTRAP = "127.0.0.1:9092"
 Bootstrap = Annotated[
@@ -122,10 +121,14 @@ def table(head: tuple[str, ...], rows: list[tuple[object, ...]], most_chars: int
     texts = [head, *(tuple(_cell(cell, most_chars) for cell in row) for row in rows)]
     widths = [max(len(row[column]) for row in texts) for column in range(len(head))]
     for row in texts:
-        typer.echo("  ".join(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True)).rstrip())
+        say("  ".join(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True)).rstrip())
 
 
 def _cell(value: object, most_chars: int | None) -> str:
     text = str(value)
-    shown = text if most_chars is None or len(text) <= most_chars else text[:most_chars] + "…"
-    return shown.translate(_CONTROLS)
+    return printable(text if most_chars is None or len(text) <= most_chars else text[:most_chars] + "…")
+
+
+def say(text: str = "", *, err: bool = False) -> None:
+    """Prints lines for people, in which control characters of what a client or a cluster says are escapes."""
+    typer.echo(printable_lines(text), err=err)

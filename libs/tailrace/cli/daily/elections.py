@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from tailrace.cli.daily.connection import Bootstrap, Json, OnePartition, SomeTopics, one_topic
+from tailrace.cli.daily.connection import Bootstrap, Json, OnePartition, SomeTopics, one_topic, say
 from tailrace.cli.daily.nodes import Nodes, nodes
 from tailrace.cli.daily.refusals import RefusedError
 from tailrace.metadata.moves import Partition
@@ -41,11 +41,11 @@ def elect_leaders(
             {"topic": name, "partition": index, "leader": leaders[name, index], "error": why}
             for (name, index), why in sorted(elected.items())
         ]
-        typer.echo(json.dumps(rows))
+        say(json.dumps(rows))
     for (name, index), why in sorted(elected.items()) if not as_data else ():
-        typer.echo(f"{name}-{index}: {why or f'led by broker {leaders[name, index]}'}")
+        say(f"{name}-{index}: {why or f'led by broker {leaders[name, index]}'}")
     if not elected and not as_data:
-        typer.echo("No election was needed.")
+        say("No election was needed.")
     if any(elected.values()):
         raise typer.Exit(1)
 

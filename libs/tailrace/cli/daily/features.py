@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from tailrace.cli.daily.connection import Bootstrap, Json, pairs, table
+from tailrace.cli.daily.connection import Bootstrap, Json, pairs, say, table
 from tailrace.cli.daily.nodes import nodes
 from tailrace.wire import messages as m
 
@@ -36,7 +36,7 @@ def list_features(as_data: Json = False, bootstrap: Bootstrap = None) -> None:
         for one in sorted(answer.supported_features, key=lambda one: str(one.name))
     ]
     if as_data:
-        typer.echo(json.dumps(rows))
+        say(json.dumps(rows))
     else:
         table(("feature", "lowest", "highest", "level"), [tuple(row.values()) for row in rows])
 
@@ -67,7 +67,7 @@ def _update(levels: list[str], kind: int, dry_run: bool, bootstrap: str | None) 
         ]
         cluster.ask(m.UpdateFeaturesRequest(timeout_ms=30_000, feature_updates=updates, validate_only=dry_run), 1)
     for name, level in asked.items():
-        typer.echo(f"{name} {'could be' if dry_run else 'is'} at level {level}")
+        say(f"{name} {'could be' if dry_run else 'is'} at level {level}")
 
 
 def _level(name: str, text: str) -> int:

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import json
+from collections.abc import Collection, Iterable, Mapping
 from typing import Annotated, Any, Final
 
 import typer
 
-from tailrace.cli.daily.connection import Bootstrap, given, table
+from tailrace.cli.daily.connection import Bootstrap, Json, given, say, table
 from tailrace.cli.daily.nodes import EARLIEST, LATEST, Nodes, nodes
-from tailrace.cli.daily.refusals import RefusedError
+from tailrace.cli.daily.refusals import RefusedError, Yes, confirm
+from tailrace.kafka.consumer_assignment import partitions_of
 from tailrace.kafka.lag import lag
 from tailrace.metadata.moves import Partition, portions
 from tailrace.net.address import Address
+from tailrace.printable import printable
 from tailrace.wire import messages as m
 
 app = typer.Typer(
@@ -35,29 +38,69 @@ def list_groups(bootstrap: Bootstrap = None) -> None:
     table(("group", "state", "protocol"), [(group, *rest) for group, rest in sorted(found.items())])
 
 
-@app.command()
-def describe(group: Group, bootstrap: Bootstrap = None) -> None:
-    """Members, committed offsets and lag."""
+@app.command(short_help="Members with their partitions, committed offsets and lag.")
+def describe(group: Group, as_data: Json = False, bootstrap: Bootstrap = None) -> None:
+    """Each partition with its committed offset, its lag and the member that has it; members without partitions."""
     with nodes(bootstrap) as cluster:
         at = cluster.coordinator(group)
         described = _described(cluster, group, at)
         committed = _committed(cluster, group, at)
-        ends = cluster.offsets(_leaders(cluster, committed), LATEST)
-    typer.echo(f"{group}: {described.group_state}, {len(described.members)} members")
-    table(
-        ("topic", "partition", "committed", "end offset", "lag"),
-        [(*key, offset, *_lag(offset, ends.get(key))) for key, offset in sorted(committed.items())],
-    )
-    if described.members:
+        owners = _owners(described.members)
+        ends = cluster.offsets(_leaders(cluster, committed.keys() | owners.keys()), LATEST)
+    rows = [_row(key, committed.get(key), ends.get(key), owners.get(key)) for key in sorted({*committed, *owners})]
+    busy = {member.member_id for member in owners.values()}
+    idle = [member for member in described.members if member.member_id not in busy]
+    if as_data:
+        say(json.dumps(_data(described, rows)))
+        return
+    say(f"{printable(group)}: {described.group_state}, {len(described.members)} members")
+    if rows or not idle:
         table(
-            ("member", "client", "host"),
-            [(member.member_id, member.client_id, member.client_host) for member in described.members],
+            ("topic", "partition", "committed", "end offset", "lag", "member", "client", "host"),
+            [tuple("-" if value is None else value for value in row.values()) for row in rows],
+        )
+    if idle:
+        table(
+            ("member without partitions", "client", "host"),
+            [(member.member_id, member.client_id, member.client_host) for member in idle],
         )
 
 
-def _lag(committed: int, end: int | None) -> tuple[object, object]:
-    """End offset and lag; a dash where the topic is gone or nobody leads the partition."""
-    return ("-", "-") if end is None else (end, lag(committed, end))
+def _owners(members: Iterable[Any]) -> dict[Partition, Any]:
+    """The member that has each partition."""
+    return {key: member for member in members for key in partitions_of(bytes(member.member_assignment))}
+
+
+def _row(key: Partition, committed: int | None, end: int | None, owner: Any) -> dict[str, object]:
+    """A partition in the REST API's names; None where there is no commit, no member, no topic or no leader."""
+    return {
+        "topic_name": key[0],
+        "partition_id": key[1],
+        "current_offset": committed,
+        "log_end_offset": end,
+        "lag": None if committed is None or end is None else lag(committed, end),
+        "consumer_id": owner and owner.member_id,
+        "client_id": owner and owner.client_id,
+        "host": owner and owner.client_host,
+    }
+
+
+def _data(described: Any, rows: list[dict[str, object]]) -> dict[str, object]:
+    return {
+        "consumer_group_id": described.group_id,
+        "state": described.group_state,
+        "partition_assignor": described.protocol_data,
+        "consumers": [
+            {
+                "consumer_id": member.member_id,
+                "instance_id": member.group_instance_id,
+                "client_id": member.client_id,
+                "host": member.client_host,
+            }
+            for member in described.members
+        ],
+        "partitions": rows,
+    }
 
 
 def _described(cluster: Nodes, group: str, at: Address) -> Any:
@@ -80,7 +123,7 @@ def _committed(cluster: Nodes, group: str, at: Address) -> dict[Partition, int]:
     }
 
 
-def _leaders(cluster: Nodes, partitions: Mapping[Partition, int]) -> dict[Partition, int]:
+def _leaders(cluster: Nodes, partitions: Collection[Partition]) -> dict[Partition, int]:
     """Who leads each of them; nothing of those whose topic is gone."""
     topics = {topic.name for topic in cluster.ask(m.MetadataRequest(topics=None), 12).topics}
     names = sorted({name for name, _ in partitions} & topics)
@@ -105,7 +148,7 @@ def reset(
         committed = _committed(cluster, group, at)
         if not committed:
             raise RefusedError(f"{group} has committed no offset, so that there is nothing to reset")
-        targets = cluster.offsets(_leaders(cluster, committed), _TARGETS[to])
+        targets = cluster.offsets(_leaders(cluster, committed.keys()), _TARGETS[to])
         if missing := sorted(committed.keys() - targets.keys()):
             (name, index), more = missing[0], len(missing) - 1
             raise RefusedError(
@@ -113,7 +156,7 @@ def reset(
             )
         _commit(cluster, group, at, targets)
     what = "partition is" if len(targets) == 1 else "partitions are"
-    typer.echo(f"{group}: {len(targets)} {what} at {to}")
+    say(f"{group}: {len(targets)} {what} at {to}")
 
 
 def _commit(cluster: Nodes, group: str, at: Address, offsets: Mapping[Partition, int]) -> None:
@@ -136,8 +179,10 @@ def _commit(cluster: Nodes, group: str, at: Address, offsets: Mapping[Partition,
 
 
 @app.command()
-def delete(group: Group, bootstrap: Bootstrap = None) -> None:
+def delete(group: Group, yes: Yes = False, bootstrap: Bootstrap = None) -> None:
     """Delete a group without members, and its offsets."""
     with nodes(bootstrap) as cluster:
-        cluster.ask(m.DeleteGroupsRequest(groups_names=[group]), 2, cluster.coordinator(group))
-    typer.echo(f"deleted {group}")
+        at = cluster.coordinator(group)
+        confirm(f"Delete the group {printable(group)} and its committed offsets?", yes=yes)
+        cluster.ask(m.DeleteGroupsRequest(groups_names=[group]), 2, at)
+    say(f"deleted {printable(group)}")

@@ -7,8 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import NamedTuple, Protocol
 
-import typer
-
+from tailrace.cli.daily.connection import say
 from tailrace.cli.daily.nodes import Nodes
 from tailrace.metadata.moves import Partition, Replicas, copied
 
@@ -98,4 +97,4 @@ class _Lines:
     def __call__(self, now: MoveProgress) -> None:
         if now.text != self._last:
             self._last = now.text
-            typer.echo(now.text, err=True)
+            say(now.text, err=True)

@@ -12,7 +12,7 @@ from uuid import UUID
 
 import typer
 
-from tailrace.cli.daily.connection import address, runs_here, tls
+from tailrace.cli.daily.connection import address, runs_here, say, tls
 from tailrace.cli.daily.deadline import Deadline
 from tailrace.cli.daily.refusals import RefusedError, lines, sentence
 from tailrace.cli.preload import kafka_without_clients
@@ -453,24 +453,24 @@ def nodes(bootstrap: str | None, *, lasting: bool = False) -> Iterator[Nodes]:
         with kafka_without_clients():  # messages are built at their first use
             yield opened
     except (NoRoom, RefusedError) as refused:
-        typer.echo(str(refused), err=True)
+        say(str(refused), err=True)
         raise typer.Exit(1) from None
     except ApiError as refused:
-        typer.echo(": ".join(filter(None, (refused.message, sentence(refused.code)))), err=True)
+        say(": ".join(filter(None, (refused.message, sentence(refused.code)))), err=True)
         raise typer.Exit(1) from None
     except UnreachableError as error:
-        typer.echo(str(error), err=True)
+        say(str(error), err=True)
         raise typer.Exit(1) from None
     except Disconnected as error:
-        typer.echo(f"{where}: {_reason(error)}", err=True)
+        say(f"{where}: {_reason(error)}", err=True)
         raise typer.Exit(1) from None
     except UnicodeEncodeError as wrong:
         raise typer.BadParameter(f"{wrong.object!r} is not UTF-8") from None
     except TimeoutError as error:
-        typer.echo(f"{where}: {error}", err=True)
+        say(f"{where}: {error}", err=True)
         raise typer.Exit(1) from None
     except Malformed as error:
-        typer.echo(f"{where}: not an answer of Kafka's protocol: {error}", err=True)
+        say(f"{where}: not an answer of Kafka's protocol: {error}", err=True)
         raise typer.Exit(1) from None
     finally:
         opened.close()

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from tailrace.cli.daily.connection import Bootstrap, Json, cluster_address, given, pairs, table
+from tailrace.cli.daily.connection import Bootstrap, Json, cluster_address, given, pairs, say, table
 from tailrace.cli.daily.nodes import EVERY_CODE, Nodes, nodes
 from tailrace.cli.daily.refusals import RefusedError, lines
 from tailrace.cli.daily.status import AdminUrl, Data, admin_of, asked
@@ -92,7 +92,7 @@ def list_quotas(
             {"entity": [{"entity_type": kind, "entity_name": name} for kind, name in of.items()], "values": values}
             for of, values in entries
         ]
-        typer.echo(json.dumps(rows))
+        say(json.dumps(rows))
         return
     lines = [
         (*(_told(of, kind) for kind in (USER, CLIENT_ID, IP)), key, _number(value))
@@ -175,7 +175,7 @@ def _alter(cluster: Nodes, entity: Entity, values: Mapping[str, float | None]) -
     # An answer's row has no name of its own.
     if refused := [e._replace(names=(_named(entity),)) for e in response_errors(request.API_KEY, answer)]:
         raise RefusedError(lines(refused))
-    typer.echo(f"changed quotas of {_named(entity)}")
+    say(f"changed quotas of {_named(entity)}")
 
 
 def _named(entity: Entity) -> str:
@@ -193,11 +193,11 @@ def top(
     """Who uses most of their limit, and who is throttled now, over all gateways and brokers."""
     answer, why = asked(admin or admin_of(cluster_address(bootstrap, data)), below="quota-usage")
     if answer is None:
-        typer.echo(why, err=True)
+        say(why, err=True)
         raise typer.Exit(1)
     used = answer["data"][:rows]
     if as_data:
-        typer.echo(json.dumps(used))
+        say(json.dumps(used))
         return
     table(
         ("user", "client id", "ip", "broker", "quota", "limit", "used", "share", "throttled", "throttle ms"),

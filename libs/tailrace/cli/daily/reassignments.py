@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
-from tailrace.cli.daily.connection import Bootstrap, Json, table
+from tailrace.cli.daily.connection import Bootstrap, Json, say, table
 from tailrace.cli.daily.moving import follow, look
 from tailrace.cli.daily.nodes import Nodes, nodes
 from tailrace.cli.daily.refusals import RefusedError
@@ -111,7 +111,7 @@ def move(
         follow(cluster, plan, tick)
     except BaseException:  # the time limit, a lost connection, Ctrl-C: none of them ends a move
         if rate is not None:
-            typer.echo(_stays(before, plan), err=True)
+            say(_stays(before, plan), err=True)
         raise
     if rate is not None:
         unthrottle(cluster, {name for name, _ in plan}, involved(before, plan))
@@ -120,7 +120,7 @@ def move(
 def _unthrottle_unless_moving(cluster: Nodes, before: Mapping[Partition, Replicas], plan: Plan) -> None:
     """After a refusal: of a plan with several partitions the others may move."""
     if plan.keys() & cluster.reassignments().keys():
-        typer.echo(_stays(before, plan), err=True)
+        say(_stays(before, plan), err=True)
     else:
         unthrottle(cluster, {name for name, _ in plan}, involved(before, plan))
 
@@ -156,7 +156,7 @@ def generate(
             live = {node: live[node] for node in asked}
         found = cluster.partitions(topics)
         lists = {name: [tuple(found[key].replica_nodes) for key in sorted(found) if key[0] == name] for name in topics}
-        typer.echo(as_text(spread(lists, live, replicas)))
+        say(as_text(spread(lists, live, replicas)))
 
 
 def _broker_ids(text: str) -> list[int]:
@@ -178,7 +178,7 @@ def execute(file: PlanFile, wait: Wait = False, rate: Rate = None, bootstrap: Bo
         plan = parsed(text)
         now = cluster.partitions(sorted({name for name, _ in plan}))
         before = {key: tuple(now[key].replica_nodes) for key in plan if key in now}
-        move(cluster, before, plan, rate, wait=wait, started=lambda: typer.echo(as_text(before)))
+        move(cluster, before, plan, rate, wait=wait, started=lambda: say(as_text(before)))
 
 
 @app.command(short_help="Say of each partition of a plan if it is done.")
@@ -196,7 +196,7 @@ def verify(file: PlanFile, as_data: Json = False, bootstrap: Bootstrap = None) -
             unthrottle(cluster, topics, [broker.broker_id for broker in cluster.brokers()])
     rows = [(name, index, _state(plan, now, moving, (name, index))) for name, index in sorted(plan)]
     if as_data:
-        typer.echo(json.dumps([{"topic": name, "partition": index, "state": state} for name, index, state in rows]))
+        say(json.dumps([{"topic": name, "partition": index, "state": state} for name, index, state in rows]))
     else:
         table(("topic", "partition", "state"), list(rows))
     if any(state != "complete" for _, _, state in rows):
@@ -219,7 +219,7 @@ def list_moves(as_data: Json = False, bootstrap: Bootstrap = None) -> None:
         rows = [(name, index, part, look(cluster, {(name, index)})) for (name, index), part in sorted(moving.items())]
     if as_data:
         keys = ("replicas", "adding_replicas", "removing_replicas")
-        typer.echo(
+        say(
             json.dumps(
                 [
                     {"topic": name, "partition": index}
@@ -231,7 +231,7 @@ def list_moves(as_data: Json = False, bootstrap: Bootstrap = None) -> None:
         )
         return
     if not rows:
-        typer.echo("No partition is being reassigned.")
+        say("No partition is being reassigned.")
         return
     table(
         ("topic", "partition", "replicas", "adding", "removing", "copied"),
@@ -269,4 +269,4 @@ def cancel(
             wanted = [key for key in plan if key in moving]
         if wanted:
             start(cluster, dict.fromkeys(wanted))
-    typer.echo(f"cancelled {len(wanted)} reassignments" if wanted else "None of these is being reassigned.")
+    say(f"cancelled {len(wanted)} reassignments" if wanted else "None of these is being reassigned.")

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable, Mapping
-from typing import Final
+from typing import Annotated, Final
+
+import typer
 
 from tailrace.errors import ErrorCode
 from tailrace.wire.response_errors import ItemError
@@ -57,3 +60,19 @@ def lines(errors: Iterable[ItemError]) -> str:
         told.append(f"{'-'.join(names)}: {said}" if names else str(said))
     more = [f"and {len(told) - _LINES_MAX} more"] if len(told) > _LINES_MAX else []
     return "\n".join(told[:_LINES_MAX] + more)
+
+
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="do not ask; without a terminal nothing is asked")]
+
+
+def confirm(question: str, *, yes: bool) -> None:
+    """Asks on a terminal, where a name is mistyped; raises RefusedError for no. A script is not asked, as by Kafka's
+    tools and rpk.
+    """
+    if not yes and is_terminal() and not typer.confirm(question, err=True):
+        raise RefusedError("nothing is deleted")
+
+
+def is_terminal() -> bool:
+    """Whether a person types: stdin is a terminal."""
+    return sys.stdin is not None and sys.stdin.isatty()

@@ -13,7 +13,7 @@ from typing import Annotated, Any
 
 import typer
 
-from tailrace.cli.daily.connection import Bootstrap, ClusterAddress, Json, cluster_address, table
+from tailrace.cli.daily.connection import Bootstrap, ClusterAddress, Json, cluster_address, say, table
 from tailrace.cli.daily.deadline import Deadline
 from tailrace.cli.daily.nodes import Nodes, nodes
 from tailrace.cli.daily.refusals import RefusedError
@@ -54,16 +54,16 @@ def status(data: Data = None, admin: AdminUrl = None, as_data: Json = False, boo
     processes = [] if admin or found.data_dir is None else run_files(found.data_dir)
     running = any(file.is_running() for file in processes)
     if not running and not admin and found.data_dir is not None:
-        typer.echo(f"Nothing runs on {found.data_dir}.")
+        say(f"Nothing runs on {found.data_dir}.")
         raise typer.Exit(NOT_RUNNING)
     cluster, why = asked(admin or admin_of(found), below="status")
     if as_data:
-        typer.echo(json.dumps({"cluster": cluster, "processes": [_process(file) for file in processes]}))
+        say(json.dumps({"cluster": cluster, "processes": [_process(file) for file in processes]}))
     else:
         for line in rendered(cluster) if cluster else [why]:
-            typer.echo(line)
+            say(line)
         if running:
-            typer.echo()
+            say()
             table(
                 ("process", "pid", "ready", "since", "addresses"),
                 [tuple(_process(file).values()) for file in processes],

@@ -8,9 +8,9 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from tailrace.cli.daily.connection import Bootstrap, Json, Topic, pairs, table
+from tailrace.cli.daily.connection import Bootstrap, Json, Topic, pairs, say, table
 from tailrace.cli.daily.nodes import EARLIEST, LATEST, NO_ID, Nodes, nodes
-from tailrace.cli.daily.refusals import RefusedError
+from tailrace.cli.daily.refusals import RefusedError, Yes, confirm
 from tailrace.cli.daily.transactions.producers import producers
 from tailrace.wire import messages as m
 from tailrace.wire.limits import pages
@@ -29,7 +29,7 @@ def list_topics(bootstrap: Bootstrap = None) -> None:
     with nodes(bootstrap) as cluster:
         names = [topic.name for topic in cluster.ask(m.MetadataRequest(topics=None), 12).topics]
     for name in sorted(names):
-        typer.echo(name)
+        say(name)
 
 
 @app.command(short_help="Create a topic.")
@@ -51,7 +51,7 @@ def create(
     )
     with nodes(bootstrap) as cluster:
         cluster.ask(m.CreateTopicsRequest(topics=[row], timeout_ms=_TIMEOUT_MS, validate_only=False), 7)
-    typer.echo(f"created {name}")
+    say(f"created {name}")
 
 
 @app.command(short_help="Partitions with replicas and offsets.")
@@ -77,7 +77,7 @@ def describe(name: Topic, as_data: Json = False, bootstrap: Bootstrap = None) ->
         for part in partitions
     ]
     if as_data:
-        typer.echo(json.dumps(rows))
+        say(json.dumps(rows))
         return
     table(
         (*(key.replace("_", " ") for key in rows[0]),) if rows else ("partition",),
@@ -101,25 +101,28 @@ def alter(
     )
     with nodes(bootstrap) as cluster:
         cluster.ask(m.CreatePartitionsRequest(topics=[row], timeout_ms=_TIMEOUT_MS, validate_only=False), 3)
-    typer.echo(f"{name} has {partitions} partitions")
+    say(f"{name} has {partitions} partitions")
 
 
-@app.command()
+@app.command(short_help="Delete topics and their records.")
 def delete(
     names: Annotated[list[str], typer.Argument(help="topic names")],
     internal: Annotated[bool, typer.Option("--internal", help="also the cluster's own, as __consumer_offsets")] = False,
-    yes: Annotated[bool, typer.Option("--yes", help="do not ask about the cluster's own")] = False,
+    yes: Yes = False,
     bootstrap: Bootstrap = None,
 ) -> None:
-    """Delete topics and their records."""
+    """Delete topics and their records; asks first on a terminal, and everywhere about the cluster's own."""
     state = m.DeleteTopicsRequest.DeleteTopicState
     with nodes(bootstrap) as cluster:
-        for name in _internal(cluster, names):
+        own = _internal(cluster, names)
+        for name in own:
             _confirm(name, internal=internal, yes=yes)
+        if others := [name for name in dict.fromkeys(names) if name not in own]:
+            confirm(f"Delete {', '.join(others)} and all records?", yes=yes)
         for some in pages(list(dict.fromkeys(names))):
             topics = [state(name=name, topic_id=NO_ID) for name in some]
             cluster.ask(m.DeleteTopicsRequest(topics=topics, timeout_ms=_TIMEOUT_MS), 6)
-    typer.echo(f"deleted {', '.join(names)}")
+    say(f"deleted {', '.join(names)}")
 
 
 def _internal(cluster: Nodes, names: Sequence[str]) -> list[str]:

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
-from tailrace.cli.daily.connection import Json
+from tailrace.cli.daily.connection import Json, say
 from tailrace.inspect.decoders import Row
 from tailrace.inspect.dump import UnknownFile, rows
 
@@ -32,14 +32,14 @@ def dump_log(
         try:
             found = rows(path, deep=deep)
         except UnknownFile as refusal:
-            typer.echo(f"{refusal}.", err=True)
+            say(f"{refusal}.", err=True)
             raise typer.Exit(REFUSED) from None
         except OSError as error:
-            typer.echo(f"{path} cannot be read: {error.strerror}.", err=True)
+            say(f"{path} cannot be read: {error.strerror}.", err=True)
             raise typer.Exit(REFUSED) from None
         for row in found:
             damaged = damaged or row["row"] == "damage"
-            typer.echo(json.dumps(row) if as_data else line(row))
+            say(json.dumps(row) if as_data else line(row))
     if damaged:
         raise typer.Exit(DAMAGED)
 

@@ -10,6 +10,7 @@ from typing import Annotated
 
 import typer
 
+from tailrace.cli.daily.connection import say
 from tailrace.cli.data_dir import UpRefused
 from tailrace.cli.files import importing, kafka_dirs, moved, staging
 from tailrace.cli.files.importing import ImportedBroker, counted
@@ -43,7 +44,7 @@ def export_kafka(
     with importing.told("exported", target), kafka_dirs.held(directories):
         sentences = list(run(data, directories, target, how, unclean=unclean))
     for sentence in sentences:  # out there: who cannot be told must not be told that nothing was done
-        typer.echo(sentence)
+        say(sentence)
 
 
 def _directories(data: Path, log_dirs: list[Path]) -> list[Path]:

@@ -15,6 +15,7 @@ from uuid import UUID
 import typer
 
 from tailrace.cli.command import INTERRUPTED
+from tailrace.cli.daily.connection import say
 from tailrace.cli.data_dir import UpRefused
 from tailrace.cli.files import kafka_dirs, known_configs, moved, staging
 from tailrace.cli.files.kafka_dirs import KafkaDirectory
@@ -54,7 +55,7 @@ def import_kafka(
     with told("imported", target), kafka_dirs.held(directories):
         sentences = list(run(directories, target, how, unclean=unclean))
     for sentence in sentences:  # out there: who cannot be told must not be told that nothing was done
-        typer.echo(sentence)
+        say(sentence)
 
 
 @contextmanager
@@ -63,17 +64,17 @@ def told(done: str, target: Path) -> Iterator[None]:
     try:
         yield
     except UpRefused as refusal:
-        typer.echo(str(refusal), err=True)
+        say(str(refusal), err=True)
         raise typer.Exit(1) from None
     except OSError as error:
-        typer.echo(
+        say(
             f"Nothing was {done}, and what was there is as it was: {error.filename or target}: {error.strerror}. "
             "Run the same command again when that is mended.",
             err=True,
         )
         raise typer.Exit(1) from None
     except KeyboardInterrupt:
-        typer.echo(f"Interrupted. To have it {done} after all, run the same command again.", err=True)
+        say(f"Interrupted. To have it {done} after all, run the same command again.", err=True)
         raise typer.Exit(INTERRUPTED) from None
 
 

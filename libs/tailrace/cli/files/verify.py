@@ -22,7 +22,7 @@ from rich.progress import (
 from rich.table import Column
 
 from tailrace.cli.command import INTERRUPTED
-from tailrace.cli.daily.connection import Json
+from tailrace.cli.daily.connection import Json, say
 from tailrace.cli.files.policies import compacted_topics
 from tailrace.inspect import files
 from tailrace.inspect.in_use import in_use
@@ -58,7 +58,7 @@ def verify_log(
     directories = [path if path.name else path.absolute() for path in directories]  # a partition's name says what it is
     for directory in directories:
         if why := _unfit(directory):
-            typer.echo(why, err=True)
+            say(why, err=True)
             raise typer.Exit(REFUSED)
     _refuse_in_use(directories, "Stop the broker first, or name directories of brokers that do not run")
     total = size_bytes(directories)
@@ -66,19 +66,19 @@ def verify_log(
         with progress("Reading") as bar:
             count = _tell_findings(directories, bar, bar.add_task("", total=total), as_data)
     except KeyboardInterrupt:
-        typer.echo("Interrupted: not all of it was read.", err=True)
+        say("Interrupted: not all of it was read.", err=True)
         raise typer.Exit(INTERRUPTED) from None
     _refuse_in_use(directories, "A broker has started meanwhile: what was found may be what it was writing")
     if not as_data:
         found = "nothing is wrong" if not count else f"{count} finding{'s' * (count != 1)}"
-        typer.echo(f"{total} bytes of segments read: {found}.", err=True)
+        say(f"{total} bytes of segments read: {found}.", err=True)
     if count:
         raise typer.Exit(FOUND)
 
 
 def _refuse_in_use(directories: list[Path], advice: str) -> None:
     if found := list(in_use(directories)):
-        typer.echo(f"{', '.join(map(str, found))}. {advice}.", err=True)
+        say(f"{', '.join(map(str, found))}. {advice}.", err=True)
         raise typer.Exit(REFUSED)
 
 
@@ -103,7 +103,7 @@ def _tell_findings(directories: list[Path], bar: Progress, task: TaskID, as_data
             count += 1
             if beside_bar:
                 bar.stop()
-            typer.echo(_json(finding) if as_data else str(finding))
+            say(_json(finding) if as_data else str(finding))
             if beside_bar:
                 bar.start()
     return count

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import typer
 
-from tailrace.cli.daily.connection import address, tls
+from tailrace.cli.daily.connection import address, say, tls
 from tailrace.cli.daily.refusals import sentence
 
 _BOOTSTRAP_MS: Final = 10_000
@@ -34,7 +34,7 @@ def kafka_client(kind: str, bootstrap: str | None, /, **options: Any) -> Iterato
         finally:
             opened.close()
     except KafkaError as error:
-        typer.echo(f"{where}: {in_words(error)}", err=True)
+        say(f"{where}: {in_words(error)}", err=True)
         raise typer.Exit(1) from None
 
 

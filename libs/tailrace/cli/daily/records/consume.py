@@ -8,7 +8,7 @@ from typing import Annotated, Final
 
 import typer
 
-from tailrace.cli.daily.connection import Bootstrap, Topic, given
+from tailrace.cli.daily.connection import Bootstrap, Topic, given, say
 from tailrace.cli.daily.nodes import Nodes, nodes
 from tailrace.cli.daily.records.clients import kafka_client
 from tailrace.reading.reader import Gap, TopicReader
@@ -63,7 +63,7 @@ def _membership(group: str, start: Start) -> dict[str, object]:
 
 def _told(topic: str) -> Callable[[Gap], None]:
     def tell(gap: Gap) -> None:
-        typer.echo(
+        say(
             f"{topic}-{gap.partition}: offset {gap.wanted} is not in the log any more; it goes on at {gap.next_offset}",
             err=True,
         )

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from tailrace.cli.daily.connection import Bootstrap, Topic
+from tailrace.cli.daily.connection import Bootstrap, Topic, say
 from tailrace.cli.daily.nodes import NO_ID, Nodes, nodes
 from tailrace.cli.daily.records.clients import in_words, kafka_client
 from tailrace.cli.daily.refusals import RefusedError
@@ -67,9 +67,9 @@ def produce(
         producer.flush()
     if failures.numbers:
         refused = f"{len(failures.numbers)} of {count} records were not written to {topic}"
-        typer.echo(f"{refused}: {failures.first}", err=True)
+        say(f"{refused}: {failures.first}", err=True)
         raise typer.Exit(1)
-    typer.echo(f"{count} {'record' if count == 1 else 'records'} written to {topic}", err=True)
+    say(f"{count} {'record' if count == 1 else 'records'} written to {topic}", err=True)
 
 
 class Failures:

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from tailrace.cli.daily.connection import Bootstrap, Json, OnePartition, SomeTopics, local_time, one_topic, table
+from tailrace.cli.daily.connection import Bootstrap, Json, OnePartition, SomeTopics, local_time, one_topic, say, table
 from tailrace.cli.daily.nodes import Nodes, nodes
 from tailrace.cli.daily.refusals import RefusedError
 from tailrace.cli.daily.transactions import hanging
@@ -46,7 +46,7 @@ def list_transactions(
     with nodes(bootstrap) as cluster:
         found = _listed(cluster, request)
     if as_data:
-        typer.echo(json.dumps(found))
+        say(json.dumps(found))
     else:
         table(
             ("transactional id", "coordinator", "producer", "state"),
@@ -90,7 +90,7 @@ def describe(transactional_id: TransactionalId, as_data: Json = False, bootstrap
         "partitions": partitions,
     }
     if as_data:
-        typer.echo(json.dumps(row))
+        say(json.dumps(row))
         return
     told = "-" if start_ms < 0 else local_time(start_ms)
     named = {**row, "start_ms": told, "partitions": " ".join(partitions) or "-"}
@@ -119,14 +119,14 @@ def find_hanging(
         found = hanging.find(cluster, asked, now_ms - 60_000 * max_timeout_minutes)
     rows = [_row(partition, one, now_ms) for partition, one in found]
     if as_data:
-        typer.echo(json.dumps(rows))
+        say(json.dumps(rows))
     elif rows:
         shown = [{**row, "last_timestamp": local_time(row["last_timestamp"])} for row in rows]
         table(tuple(name.replace("_", " ") for name in rows[0]), [tuple(row.values()) for row in shown])
     elif not leaderless:
-        typer.echo("No transaction hangs.")
+        say("No transaction hangs.")
     for name, index in leaderless:
-        typer.echo(f"{name}-{index}: no broker leads it, so it was not looked at", err=True)
+        say(f"{name}-{index}: no broker leads it, so it was not looked at", err=True)
     if leaderless:
         raise typer.Exit(1)
 

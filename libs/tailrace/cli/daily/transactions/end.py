@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from tailrace.cli.daily.connection import Bootstrap, given
+from tailrace.cli.daily.connection import Bootstrap, given, say
 from tailrace.cli.daily.nodes import NOT_YET, Nodes, nodes
 from tailrace.cli.daily.refusals import RefusedError
 from tailrace.cli.daily.transactions import hanging
@@ -72,7 +72,7 @@ def abort(
             coordinator_epoch=max(0, producer.coordinator_epoch),
         )
         cluster.ask(m.WriteTxnMarkersRequest(markers=[asked]), 1, leader)
-    typer.echo(f"{topic}-{partition}: the transaction of producer {producer.producer_id} is aborted")
+    say(f"{topic}-{partition}: the transaction of producer {producer.producer_id} is aborted")
 
 
 def _open_at(cluster: Nodes, partition: Partition, start_offset: int) -> tuple[Address, Any]:
@@ -108,6 +108,4 @@ def terminate(transactional_id: TransactionalId, bootstrap: Bootstrap = None) ->
         at = cluster.coordinator(transactional_id, _TRANSACTION)
         cluster.ask(request, 4, at, again={*NOT_YET, ErrorCode.CONCURRENT_TRANSACTIONS})
     outcome = _OUTCOMES.get(before.transaction_state, "it had no open transaction")
-    typer.echo(
-        f"{transactional_id}: producer {before.producer_id} is fenced at epoch {before.producer_epoch}; {outcome}"
-    )
+    say(f"{transactional_id}: producer {before.producer_id} is fenced at epoch {before.producer_epoch}; {outcome}")

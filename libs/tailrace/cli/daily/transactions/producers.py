@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from tailrace.cli.daily.connection import Bootstrap, Json, Topic, local_time, table
+from tailrace.cli.daily.connection import Bootstrap, Json, Topic, local_time, say, table
 from tailrace.cli.daily.nodes import Nodes, nodes
 from tailrace.cli.daily.refusals import RefusedError, sentence
 from tailrace.metadata.moves import Partition
@@ -34,7 +34,7 @@ def producers(
         for one in sorted(part.active_producers, key=most_telling_first)
     ]
     if as_data:
-        typer.echo(json.dumps(rows))
+        say(json.dumps(rows))
     else:
         table(_HEAD, [tuple(_cell(*pair) for pair in row.items()) for row in rows])
     _refuse(asked, found)
@@ -61,7 +61,7 @@ def _refuse(asked: Mapping[Partition, int], found: Mapping[Partition, Any]) -> N
         if (part := found.get(key)) is not None:
             why = sentence(part.error_code, part.error_message)
         if why is not None:
-            typer.echo(f"{key[0]}-{key[1]}: {why}", err=True)
+            say(f"{key[0]}-{key[1]}: {why}", err=True)
             refused = True
     if refused:
         raise typer.Exit(1)

@@ -10,6 +10,7 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from tailrace.errors import ApiError, ErrorCode
+from tailrace.kafka.consumer_assignment import partitions_of
 from tailrace.kafka.ids import TopicPartition
 from tailrace.kafka.lag import lag
 from tailrace.kafka.topics import GROUP_METADATA_TOPIC
@@ -24,7 +25,6 @@ from tailrace.wire.messages import (
 )
 from tailrace_gateway.rest.backend import AdminBackend
 from tailrace_gateway.rest.errors import check, not_found
-from tailrace_gateway.rest.kafka.assignment import partitions_of
 
 OFFSET_FETCH_BY_NAME = 9  # v10 addresses topics by id (KIP-848)
 LIST_OFFSETS_VERSION = 7

@@ -17,7 +17,6 @@ from support.rest_backend import MemoryBackend
 from tailrace.clock import ManualClock
 from tailrace.errors import ApiError, ErrorCode
 from tailrace_gateway.rest.json_objects import JsonObjects
-from tailrace_gateway.rest.kafka.assignment import partitions_of
 from tailrace_gateway.rest.kafka.partitioner import murmur2
 from tailrace_gateway.rest.limits import BODY_BYTES_MAX, RestLimits
 from tailrace_gateway.rest.routes.records import RECORDS_MAX
@@ -242,8 +241,3 @@ async def test_a_request_that_takes_too_long_is_ended() -> None:
 @given(st.binary())
 def test_murmur2_is_kafkas(data: bytes) -> None:
     assert murmur2(data) == reference_murmur2(data) & 0xFFFFFFFF
-
-
-@given(st.binary())
-def test_any_bytes_are_an_assignment_or_none(data: bytes) -> None:
-    assert isinstance(partitions_of(data), list)
