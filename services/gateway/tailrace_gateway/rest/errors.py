@@ -171,12 +171,13 @@ async def _answer(request: Request, error: Exception) -> JSONResponse:
 def _methods_of(request: Request) -> set[str]:
     """What the path of the request can be asked by: each route knows its own methods alone."""
     routes = [route for route in request.app.routes if isinstance(route, Route)]
-    return {
+    methods = {
         method
         for route in routes
         if route.matches(request.scope)[0] is not Match.NONE
         for method in route.methods or ()
     }
+    return methods | ({"HEAD"} if "GET" in methods else set())  # paths.py
 
 
 async def refuse(send: Send, status: HTTPStatus, message: str, *headers: tuple[bytes, bytes]) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Generic, Literal, TypeVar
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
 Data = TypeVar("Data")
 
@@ -20,9 +20,20 @@ Text = Annotated[str, AfterValidator(_utf8)]
 
 
 class Wanted(BaseModel):
-    """What a client sends. A field that does not exist is refused: what it should have done would not be done."""
+    """What a client sends. A field that does not exist is refused: what it should have done would not be done.
+
+    null for a field that may be left out is as if it was left out, as in Confluent's server.
+    """
 
     model_config = ConfigDict(extra="forbid")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _without_nulls(cls, given: object) -> object:
+        if not isinstance(given, dict):
+            return given
+        optional = {name for name, field in cls.model_fields.items() if not field.is_required()}
+        return {name: value for name, value in given.items() if value is not None or name not in optional}
 
 
 class Link(BaseModel):

@@ -1,19 +1,23 @@
-"""Ids with any character in them: `/` is %2F in a path, which must not part it.
+"""Paths and methods as routes see them: ids of any characters, the prefix /kafka, and HEAD as GET.
 
-What servers hand on as the path is decoded, so that %2F and / are one there. Here the path is decoded but for %2F and
-%25; routes are found by that, and what a route takes for an id is decoded then.
+`/` is %2F in an id, which must not part the path. What servers hand on as the path is decoded, so that %2F and / are
+one there. Here the path is decoded but for %2F and %25; routes are found by that, and what a route takes for an id is
+decoded then.
 """
 
 from __future__ import annotations
 
 import re
+from typing import Final
 from urllib.parse import quote, unquote
 
 from fastapi import FastAPI
 from starlette.convertors import Convertor
 from starlette.routing import Route
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+ALIAS: Final = "/kafka"
+"""The prefix of /v3 in Confluent Cloud and its Terraform provider; links of the answer have it too."""
 _KEPT = re.compile(r"(%2[Ff5])")
 
 
@@ -36,14 +40,31 @@ class Id(Convertor[str]):
 
 
 class Paths:
-    """ASGI middleware that shows routes the routable path."""
+    """ASGI middleware that shows routes the routable path, without the alias, and GET for HEAD."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """One request."""
-        await self._app({**scope, "path": routable(scope["raw_path"])}, receive, send)
+        seen = {**scope, "path": routable(scope["raw_path"])}
+        if seen["path"].startswith(f"{ALIAS}/v3/"):
+            seen["root_path"] = ALIAS  # as of an app that is mounted there
+        if scope["method"] == "HEAD":
+            seen["method"] = "GET"
+            send = _without_body(send)
+        await self._app(seen, receive, send)
+
+
+def _without_body(send: Send) -> Send:
+    """Sends the head of an answer, with the length of its body."""
+
+    async def send_head(message: Message) -> None:
+        if message["type"] == "http.response.body":
+            message = {**message, "body": b""}
+        await send(message)
+
+    return send_head
 
 
 def install(app: FastAPI) -> None:

@@ -83,11 +83,11 @@ async def test_an_internal_topic_is_deleted_only_by_a_word_of_its_own(
 @pytest.mark.parametrize(
     ("method", "path", "allowed"),
     [
-        ("PUT", f"{ROOT}/topics", "GET, POST"),
-        ("POST", f"{ROOT}/topics/orders", "DELETE, GET, PATCH"),
-        ("POST", f"{ROOT}/topics/orders/partitions/0/reassignment", "DELETE, GET, PUT"),
-        ("DELETE", "/", "GET"),
-        ("DELETE", "/v3/clusters", "GET"),
+        ("PUT", f"{ROOT}/topics", "GET, HEAD, POST"),
+        ("POST", f"{ROOT}/topics/orders", "DELETE, GET, HEAD, PATCH"),
+        ("POST", f"{ROOT}/topics/orders/partitions/0/reassignment", "DELETE, GET, HEAD, PUT"),
+        ("DELETE", "/", "GET, HEAD"),
+        ("DELETE", "/v3/clusters", "GET, HEAD"),
     ],
 )
 async def test_a_method_that_is_not_allowed_is_answered_with_those_that_are(
@@ -95,7 +95,7 @@ async def test_a_method_that_is_not_allowed_is_answered_with_those_that_are(
 ) -> None:
     answer = await http.request(method, path)
     assert (answer.status_code, answer.json()["error_code"]) == (405, 405)
-    assert answer.headers["allow"].replace("HEAD, ", "") == allowed
+    assert answer.headers["allow"] == allowed
 
 
 @pytest.mark.parametrize("encoding", ["gzip", "br", "identity, gzip"])
