@@ -23,9 +23,9 @@ from tailrace_broker.transactions.hanging import HangingTransactions
 
 def count_quotas(metrics: BrokerMetrics, limited: LimitedClients, throttled: ThrottledConnections) -> None:
     """What clients whose socket is here are held back by quotas."""
-    metrics.counters["throttle_time_ms"] = (
+    metrics.counters["throttle_time_seconds"] = (
         "Throttle time given to clients whose socket is here (KIP-219)",
-        lambda: limited.throttled_ms,
+        lambda: limited.throttled_ms / 1000,
     )
     metrics.counters["throttled_connections"] = (
         "Connections refused by a connection_creation_rate (KIP-612)",
@@ -75,8 +75,8 @@ def count_broker(metrics: BrokerMetrics, broker: Broker, server: Server) -> None
                 "Produce requests whose records a thread looks through, or will",
                 lambda: len(broker.examiner),
             ),
-            "partition_count": ("Partitions with a replica here", lambda: metrics.partitions.replicas),
-            "leader_count": (
+            "partitions": ("Partitions with a replica here", lambda: metrics.partitions.replicas),
+            "leaders": (
                 "Partitions led here",
                 lambda: metrics.partitions.led,
             ),
@@ -87,14 +87,14 @@ def count_broker(metrics: BrokerMetrics, broker: Broker, server: Server) -> None
             ),
             "cold_read_pool_used_bytes": ("What the pool for cold reads holds", lambda: cold.held_bytes),
             "cold_read_queue_size": ("Fetches that wait for their turn on the disk", lambda: len(cold.turns)),
-            "flushing_log_count": ("Logs whose flush.messages is being synced", lambda: len(broker.flusher)),
-            "connection_count": ("Open connections", lambda: len(server.connections)),
-            "adopted_connection_count": (
+            "flushing_logs": ("Logs whose flush.messages is being synced", lambda: len(broker.flusher)),
+            "connections": ("Open connections", lambda: len(server.connections)),
+            "adopted_connections": (
                 "Connections handed over by a gateway",
                 lambda: 0 if broker.adopted is None else len(broker.adopted),
             ),
-            "offline_log_directory_count": ("Log directories that failed", lambda: len(broker.storage.offline)),
-            "offline_replica_count": (
+            "offline_log_directories": ("Log directories that failed", lambda: len(broker.storage.offline)),
+            "offline_replicas": (
                 "Partitions with a replica here on a log directory that failed",
                 lambda: metrics.partitions.offline,
             ),
@@ -111,10 +111,10 @@ def count_cleaner(metrics: BrokerMetrics, cleaner: Cleaner, workers: Workers) ->
     metrics.gauges.update(
         {
             "max_dirty_percent": ("Dirty share of the dirtiest log", lambda: 100 * stats.dirtiest_ratio),
-            "uncleanable_partitions_count": ("Logs whose compaction failed", lambda: len(stats.uncleanable)),
+            "uncleanable_partitions": ("Logs whose compaction failed", lambda: len(stats.uncleanable)),
             "uncleanable_bytes": ("Bytes of logs whose compaction failed", cleaner.uncleanable_bytes),
             "cleaner_recopy_percent": ("Share that the last pass kept", lambda: 100 * stats.last_recopy_ratio),
-            "max_clean_time_secs": ("Duration of the last pass", lambda: stats.last_pass_ms / 1000),
+            "max_clean_time_seconds": ("Duration of the last pass", lambda: stats.last_pass_ms / 1000),
         }
     )
     metrics.counters.update(
@@ -137,19 +137,19 @@ def count_replicas(metrics: BrokerMetrics, replicas: Replicas) -> None:
                 "Led partitions whose ISR lacks a replica",
                 lambda: metrics.partitions.under_replicated,
             ),
-            "under_min_isr_partition_count": (
+            "under_min_isr_partitions": (
                 "Led partitions under min.insync.replicas",
                 lambda: metrics.partitions.under_min_isr,
             ),
-            "at_min_isr_partition_count": (
+            "at_min_isr_partitions": (
                 "Led partitions at min.insync.replicas",
                 lambda: metrics.partitions.at_min_isr,
             ),
-            "partitions_with_late_transactions_count": (
+            "partitions_with_late_transactions": (
                 "Partitions with a transaction that nobody ends",
                 lambda: metrics.partitions.with_late_transactions,
             ),
-            "open_transaction_count": (
+            "ongoing_transactions": (
                 "Open transactions in all partitions here",
                 lambda: metrics.partitions.open_transactions,
             ),
@@ -171,9 +171,9 @@ def count_dirs(metrics: BrokerMetrics, pressure: DiskPressure, dirs: list[LogDir
                 "The fullest log dir: 0 takes records, 1 slows producers, 2 refuses them",
                 worst(lambda found: levels.index(found.level)),
             ),
-            "log_dir_throttle_time_ms": (
-                "throttle_time_ms of producers to the fullest log dir",
-                worst(lambda found: found.throttle_time_ms),
+            "log_dir_throttle_time_seconds": (
+                "Throttle time of producers to the fullest log dir",
+                worst(lambda found: found.throttle_time_ms / 1000),
             ),
             "remaining_logs_to_recover": (
                 "Logs that an unclean stop left and that are neither recovered nor used since",

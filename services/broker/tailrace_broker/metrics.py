@@ -64,9 +64,9 @@ class BrokerMetrics(Collector):
                 "Partitions that were refused, or could not be asked about",
                 lambda: self.verification_failures,
             ),
-            "transaction_verification_time_ms": (
+            "transaction_verification_time_seconds": (
                 "Time that these answers took, in total",
-                lambda: self.verification_time_ms,
+                lambda: self.verification_time_ms / 1000,
             ),
         }
         registry.register(self)

@@ -20,6 +20,7 @@ class ControllerMetrics(Collector):
         controller, watch = self._role.controller, self._role.watch
         image = controller.committed
         age_ms, refused = controller.lease_age_ms, float(bool(controller.refusal))
+        age_seconds = age_ms if age_ms < 0 else age_ms / 1000
         partitions = [partition for topic in image.topics.values() for partition in topic.partitions]
         fenced = sum(broker.fenced for broker in image.brokers.values())
         offline = sum(partition.leader < 0 for partition in partitions)
@@ -31,17 +32,19 @@ class ControllerMetrics(Collector):
         fences.add_metric(["silent"], watch.fenced[SILENT])
         return [
             fences,
-            _gauge("active_controller_count", "1 where this controller is active", float(controller.active)),
+            _gauge("active_controllers", "1 where this controller is active", float(controller.active)),
             _gauge("controller_epoch", "Epoch of this controller's lease", controller.epoch),
-            _gauge("active_broker_count", "Brokers that are not fenced", len(image.brokers) - fenced),
-            _gauge("fenced_broker_count", "Brokers that are fenced", fenced),
-            _gauge("controlled_shutdown_broker_count", "Brokers that are shutting down", leaving),
+            _gauge("active_brokers", "Brokers that are not fenced", len(image.brokers) - fenced),
+            _gauge("fenced_brokers", "Brokers that are fenced", fenced),
+            _gauge("controlled_shutdown_brokers", "Brokers that are shutting down", leaving),
             _gauge("reassigning_partitions", "Partitions that move to other replicas", moving),
-            _gauge("global_topic_count", "Topics", len(image.topics)),
-            _gauge("global_partition_count", "Partitions", len(partitions)),
-            _gauge("offline_partitions_count", "Partitions without a leader", offline),
-            _gauge("preferred_replica_imbalance_count", "Partitions not led by their first replica", away),
-            _gauge("controller_lease_age_ms", "Since the database confirmed the lease; -1 on a standby", age_ms),
+            _gauge("global_topics", "Topics", len(image.topics)),
+            _gauge("global_partitions", "Partitions", len(partitions)),
+            _gauge("offline_partitions", "Partitions without a leader", offline),
+            _gauge("preferred_replica_imbalance", "Partitions not led by their first replica", away),
+            _gauge(
+                "controller_lease_age_seconds", "Since the database confirmed the lease; -1 on a standby", age_seconds
+            ),
             _gauge("metadata_refused", "1 where the database is an older one than was seen", refused),
             _gauge("last_known_leader_epoch", "Highest controller epoch known here", controller.leader[1]),
             _gauge("last_committed_record_offset", "Offset of the last committed metadata record", image.offset),

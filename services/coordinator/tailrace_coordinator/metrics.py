@@ -48,7 +48,7 @@ def _of_the_host(runtimes: Sequence[CoordinatorRuntime]) -> list[Gauge]:
     return [
         Gauge("num_partitions", "Shards owned", len(machines)),
         Gauge("num_partitions_loading", "Shards owned and not loaded", loading),
-        Gauge("partition_load_time_ms", "Time the last load took", load_time_ms),
+        Gauge("partition_load_time_seconds", "Time the last load took", load_time_ms / 1000),
     ]
 
 

@@ -57,7 +57,9 @@ class GatewayMetrics(Collector):
                 "tailrace_connection_close", "Connections that ended.", value=gateway.closed_connections
             ),
             CounterMetricFamily(
-                "tailrace_throttle_time_ms", "Throttle time given to clients (KIP-219).", value=gateway.throttled_ms
+                "tailrace_throttle_time_seconds",
+                "Throttle time given to clients (KIP-219).",
+                value=gateway.throttled_ms / 1000,
             ),
             CounterMetricFamily(
                 "tailrace_throttled_connections",
@@ -65,9 +67,9 @@ class GatewayMetrics(Collector):
                 value=self._throttled.refused_count,
             ),
             *self._of_handshakes(),
-            GaugeMetricFamily("tailrace_connection_count", "Open connections.", value=len(gateway.connections)),
+            GaugeMetricFamily("tailrace_connections", "Open connections.", value=len(gateway.connections)),
             GaugeMetricFamily(
-                "tailrace_handed_over_connection_count",
+                "tailrace_handed_over_connections",
                 "Of them, those whose socket is their broker's.",
                 value=sum(connection.handed_over for connection in gateway.connections),
             ),
@@ -91,22 +93,22 @@ class GatewayMetrics(Collector):
         """Kafka's gauges of brokers and partitions, as the image has them; every gateway says the same."""
         state, self._state = self._state or state_of(self._gateway.image, self._min_insync_replicas), None
         live = sum(row.status is not BrokerStatus.FENCED for row in state.brokers)
-        led = GaugeMetricFamily("tailrace_broker_leader_count", "Partitions that a broker leads.", labels=["broker"])
+        led = GaugeMetricFamily("tailrace_broker_leaders", "Partitions that a broker leads.", labels=["broker"])
         for row in state.brokers:
             led.add_metric([str(row.broker_id)], row.leaders)
         gauges = (
             ("controller_epoch", "Epoch of the newest controller seen.", self._gateway.follower.controller_epoch),
-            ("active_broker_count", "Brokers that are not fenced.", live),
-            ("fenced_broker_count", "Registered brokers that are fenced.", len(state.brokers) - live),
-            ("global_topic_count", "Topics.", state.topics),
-            ("global_partition_count", "Partitions.", state.partitions),
-            ("offline_partitions_count", "Partitions without a leader.", len(state.offline)),
+            ("active_brokers", "Brokers that are not fenced.", live),
+            ("fenced_brokers", "Registered brokers that are fenced.", len(state.brokers) - live),
+            ("global_topics", "Topics.", state.topics),
+            ("global_partitions", "Partitions.", state.partitions),
+            ("offline_partitions", "Partitions without a leader.", len(state.offline)),
             ("under_replicated_partitions", "Partitions with replicas out of sync.", len(state.under_replicated)),
-            ("under_min_isr_partition_count", "Partitions that refuse acks=all.", len(state.under_min_isr)),
-            ("at_min_isr_partition_count", "Partitions that can lose no more in-sync replica.", len(state.at_min_isr)),
+            ("under_min_isr_partitions", "Partitions that refuse acks=all.", len(state.under_min_isr)),
+            ("at_min_isr_partitions", "Partitions that can lose no more in-sync replica.", len(state.at_min_isr)),
             ("reassigning_partitions", "Partitions that are being reassigned.", len(state.reassigning)),
-            ("preferred_replica_imbalance_count", "Partitions not led by their first.", len(state.not_preferred)),
-            ("elr_partition_count", "Partitions with eligible leader replicas (KIP-966).", state.with_elr),
+            ("preferred_replica_imbalance", "Partitions not led by their first.", len(state.not_preferred)),
+            ("elr_partitions", "Partitions with eligible leader replicas (KIP-966).", state.with_elr),
         )
         return [*(GaugeMetricFamily(f"tailrace_{name}", about, value=value) for name, about, value in gauges), led]
 

@@ -67,7 +67,9 @@ class QuotaMetrics(Collector):
                 value=self.scopes_differing(),
             ),
             used,
-            CounterMetricFamily("tailrace_quota_request_time_ms", "Time charged to limited clients", value=request_ms),
+            CounterMetricFamily(
+                "tailrace_quota_request_time_seconds", "Time charged to limited clients", value=request_ms / 1000
+            ),
             CounterMetricFamily("tailrace_quota_connections", "Connections of limited addresses", value=connections),
             *self._by_account(),
         ]
@@ -76,15 +78,17 @@ class QuotaMetrics(Collector):
         limit = GaugeMetricFamily("tailrace_quota_limit", "The rate that holds, in the quota's unit", labels=_LABELS)
         usage = GaugeMetricFamily("tailrace_quota_usage", "What is used of it a second", labels=_LABELS)
         throttled = GaugeMetricFamily("tailrace_quota_throttled", "1 while it is held back", labels=_LABELS)
-        time_ms = CounterMetricFamily("tailrace_quota_throttle_time_ms", "Throttle time given to it", labels=_LABELS)
+        throttle_time = CounterMetricFamily(
+            "tailrace_quota_throttle_time_seconds", "Throttle time given to it", labels=_LABELS
+        )
         for used in self.usage()[:_SHOWN_MAX]:
             names = dict(used.account)
             labels = [*(names.get(kind) or "" for kind in (USER, CLIENT_ID, IP, BROKER)), used.key]
             limit.add_metric(labels, used.limit)
             usage.add_metric(labels, used.rate)
             throttled.add_metric(labels, float(used.throttled))
-            time_ms.add_metric(labels, used.throttle_time_ms)
-        return [limit, usage, throttled, time_ms]
+            throttle_time.add_metric(labels, used.throttle_time_ms / 1000)
+        return [limit, usage, throttled, throttle_time]
 
     def describe(self) -> list[Metric]:
         """Nothing ahead of time: values exist when scraped."""

@@ -86,7 +86,7 @@ async def test_a_limited_client_is_seen_everywhere(cluster: Cluster) -> None:
         assert (row["client_id"], row["name"], row["limit"]) == ("busy", "producer_byte_rate", RATE)
         assert row["throttle_time_ms"] > 0 and row["total"] > 0
         seen = await until(lambda: len(found := shown()) == 4 and found)
-        assert sorted(seen) == ["limit", "throttle_time_ms_total", "throttled", "usage"]
+        assert sorted(seen) == ["limit", "throttle_time_seconds_total", "throttled", "usage"]
         (one,) = json.loads(await asyncio.to_thread(command, cluster, "top", "--json"))
         assert one["client_id"] == "busy" and one["throttle_time_ms"] >= row["throttle_time_ms"]
         assert "busy" in await asyncio.to_thread(command, cluster, "top")

@@ -8,7 +8,7 @@ from support.documented_metrics import ROLES, documented
 from support.pages import WRITTEN, complaints, inline, name, pages
 
 _NAMED = re.compile(
-    r"(?:tailrace_)?([a-z]+(?:_[a-z]+)*_(?:total|count|bytes|percent|secs|size|partitions|transactions|available|dirs))"
+    r"(?:tailrace_)?([a-z]+(?:_[a-z]+)*_(?:total|count|bytes|percent|seconds|size|partitions|transactions|available|dirs))"
     r"(?:\{[a-z_,]+\})?(?: [<>=]+ ?\d+)?"
 )
 # Names that end as a metric does: of Kafka's requests and clients, and of the REST API's answers.
@@ -31,7 +31,7 @@ def test_every_metric_that_a_page_names_is_one_of_them() -> None:
 
 
 def test_a_metric_that_is_not_there_is_found() -> None:
-    assert unknown("`partition_count`, `partitions_count > 0` and `tailrace_nope_total{topic}`") == {
+    assert unknown("`uncleanable_partitions`, `partitions_count > 0` and `tailrace_nope_total{topic}`") == {
         "partitions_count",
         "nope_total",
     }

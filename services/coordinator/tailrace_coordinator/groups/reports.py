@@ -19,9 +19,9 @@ def group_gauges(machines: Sequence[GroupMachine]) -> Iterable[Gauge]:
     groups = [group for machine in machines for group in machine.groups.values()]
     states = Counter(str(group.state) for group in groups)
     for state in _STATES:
-        yield Gauge("group_count", "Groups by state", states[state.value], {"state": state.value})
-    yield Gauge("member_count", "Members of all groups", sum(group.member_count for group in groups))
-    yield Gauge("offset_count", "Committed offsets", sum(len(machine.offsets) for machine in machines))
+        yield Gauge("groups", "Groups by state", states[state.value], {"state": state.value})
+    yield Gauge("members", "Members of all groups", sum(group.member_count for group in groups))
+    yield Gauge("offsets", "Committed offsets", sum(len(machine.offsets) for machine in machines))
 
 
 def _row(group: Group) -> dict[str, Any]:

@@ -17,7 +17,7 @@ def transaction_gauges(machines: Sequence[TransactionMachine]) -> Iterable[Gauge
     """Counts transactional ids by state; a state without any is 0."""
     states = Counter(one.state for machine in machines for one in machine.transactions.values())
     for status in _STATES:
-        yield Gauge("transaction_count", "Transactional ids by state", states[status], {"state": status.value})
+        yield Gauge("transactions", "Transactional ids by state", states[status], {"state": status.value})
 
 
 def _row(transaction: TransactionState) -> dict[str, Any]:
