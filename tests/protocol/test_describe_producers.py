@@ -6,14 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tailrace.steps import whole
 from tailrace.wire import codec
 from tailrace.wire.apis import ApiKey
 from tailrace.wire.hot.producers import (
     DescribedProducer,
     PartitionProducers,
     decode_describe_producers,
-    encoding_describe_producers,
+    encode_describe_producers,
     pack,
 )
 
@@ -30,7 +29,7 @@ answers = st.lists(st.tuples(names, st.lists(described, max_size=4)), max_size=3
 def test_an_answer_is_what_the_schema_says_and_is_read_again(
     topics: list[tuple[str, list[PartitionProducers]]],
 ) -> None:
-    body = bytes(whole(encoding_describe_producers(topics)).body)
+    body = bytes(encode_describe_producers(topics).body)
     answer = codec.decode_response(ApiKey.DESCRIBE_PRODUCERS, 0, body)
     assert codec.encode_response_body(answer, 0) == body
     read = decode_describe_producers(memoryview(body))
@@ -51,7 +50,7 @@ def test_an_answer_is_what_the_schema_says_and_is_read_again(
 def test_a_damaged_answer_is_malformed_or_reads_as_the_schema_does(
     topics: list[tuple[str, list[PartitionProducers]]], damage: bytes, at: int
 ) -> None:
-    body = bytes(whole(encoding_describe_producers(topics)).body)
+    body = bytes(encode_describe_producers(topics).body)
     for torn in (body + damage, body[:-1]):
         with pytest.raises(codec.Malformed):
             decode_describe_producers(memoryview(torn))

@@ -45,7 +45,6 @@ WITH_README = (
 )
 # Tests of tests/unit that are not about one module: what they show needs a floor higher, or the whole package.
 ABOUT_MORE = {
-    "broker/handlers/test_many_rows.py",
     "broker/test_before_registration.py",
     "broker/test_data_path.py",
     "broker/test_many_partitions.py",

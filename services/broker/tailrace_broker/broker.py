@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Iterator
-from functools import partial
+from collections.abc import AsyncIterator, Callable, Iterable
 from random import Random
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
@@ -21,8 +20,7 @@ from tailrace.metadata.image import MetadataImage, PartitionImage
 from tailrace.metadata.records import NO_LEADER
 from tailrace.net.context import Identity
 from tailrace.net.metadata.follower import MetadataFollower
-from tailrace.net.pieces import in_pieces, in_turns, in_turns_on_disk
-from tailrace.steps import ROWS_A_STEP, Steps
+from tailrace.net.pieces import in_turns_on_disk
 from tailrace_broker.background.flusher import Flusher
 from tailrace_broker.cold_reads.reads import ColdReads
 from tailrace_broker.connections.adopted import Adopted
@@ -37,7 +35,7 @@ from tailrace_broker.partitions.opening import Openings
 from tailrace_broker.partitions.partition import Partition
 from tailrace_broker.partitions.recovery import Recoveries
 from tailrace_broker.partitions.shard_barriers import last_barrier_epoch
-from tailrace_broker.partitions.topics import Changes, Topics
+from tailrace_broker.partitions.topics import Changes, TakeUp, Topics
 from tailrace_broker.produce.disk_pressure import DiskPressure
 from tailrace_broker.produce.producer_ids import ProducerIds
 from tailrace_broker.produce.validation_threads import Examiner
@@ -115,7 +113,6 @@ class Broker:
         self.producer_ids = ProducerIds(self.node_id, follower.ask_controller)
         self.now_ms = clock.wall_ms
         self.monotonic_ms = clock.monotonic_ms
-        self.others_first = partial(clock.sleep, 0)  # whatever is ready to run has its turn
         self._random = random
         self._log = log
         self.dir_moves = DirMoves(
@@ -137,14 +134,13 @@ class Broker:
         """Takes up the image that is there, and from then on each that follows."""
         await self.follower.begin(self.on_image)
 
-    def open_transactions(self) -> Iterator[list[OpenTransaction]]:
+    def open_transactions(self) -> AsyncIterator[list[OpenTransaction]]:
         """Of each partition that is led here."""
-        return by_partition(self.topics.partitions(), self.node_id, self.now_ms(), late_after_ms(self.config))
+        return by_partition(self.topics.each(), self.node_id, self.now_ms(), late_after_ms(self.config))
 
-    def count_partitions(self) -> Steps[PartitionCounts]:
+    async def count_partitions(self) -> PartitionCounts:
         """For the metrics; what is taken away meanwhile may be counted."""
-        partitions = list(self.topics.partitions())
-        return counted(partitions, self.node_id, self.now_ms(), late_after_ms(self.config))
+        return await counted(self.topics.each(), self.node_id, self.now_ms(), late_after_ms(self.config))
 
     @property
     def image(self) -> MetadataImage:
@@ -162,11 +158,11 @@ class Broker:
             self._log.warning("no controller is reached: leads what has no other replica, in the leader epoch it had")
             await self.follower.again(lambda _, image: self.topics.release_alone(image, self._carry_out))
 
-    def on_image(self, old: MetadataImage, new: MetadataImage) -> Steps[None]:
+    def on_image(self, old: MetadataImage, new: MetadataImage) -> TakeUp:
         """Follows the metadata image: new leaders, new configs, deleted topics. One image after the other."""
         if old.configs is not new.configs:
             self._reconfigure(old, new)
-        yield from self.storage.follow(old, new, self.config)
+        self.storage.follow(old, new, self.config)
         self.node.brokers = new.brokers
         yield from self.topics.update(old, new, self._carry_out)
         if old.configs is not new.configs:  # flush.ms may be among them
@@ -178,7 +174,7 @@ class Broker:
             self.dir_moves.resume()
         if not self._strays_are_aside and self._registered(new):
             self._strays_are_aside = True
-            yield from self.storage.put_strays_aside(new, self.node_id)
+            self.storage.put_strays_aside(new, self.node_id)
 
     def _carry_out(self, changes: Changes) -> None:
         """A piece of what an image brought."""
@@ -254,22 +250,20 @@ class Broker:
         image, partitions = self.image, list(self.topics.partitions())
         self.openings.close()
         self.producer_ids.close()
-        metadata_offset = await in_turns(cached_image.closing_offset(image, partitions))
-        async for partition in in_pieces(partitions):
+        metadata_offset = cached_image.closing_offset(image, partitions)
+        for partition in partitions:
             partition.resign()
         self.cold_reads.close()
         self.lookups.close()
         self.examiner.close()
         await self.flusher.close()
-        await in_turns(self.note_high_watermarks(partitions))
+        await self.note_high_watermarks(partitions)
         await in_turns_on_disk(self.storage.close(broker_epoch, metadata_offset))
 
-    def note_high_watermarks(self, partitions: Iterable[Partition]) -> Steps[list[LogDir]]:
+    async def note_high_watermarks(self, partitions: Iterable[Partition]) -> list[LogDir]:
         """Tells log dirs how far retention may go and what the next checkpoint holds; returns those it concerned."""
         concerned: dict[LogDir, bool] = {}
-        for number, partition in enumerate(partitions, 1):
-            if number % ROWS_A_STEP == 0:
-                yield
+        async for partition in self.topics.each(partitions):
             log_dir = self.storage.place_of(partition.topic, partition.index)
             if partition.opened is not None and log_dir is not None and log_dir.failure is None:
                 log_dir.high_watermarks[partition.topic, partition.index] = partition.high_watermark
@@ -281,7 +275,7 @@ class Broker:
     async def account_to(self, assignments: Assignments) -> None:
         """From now on the controller hears where replicas lie, and at once of those that the image has elsewhere."""
         self._assignments = assignments
-        async for partition in in_pieces(list(self.topics.partitions())):
+        async for partition in self.topics.each():
             self.account(partition)
 
     def account(self, partition: Partition) -> None:

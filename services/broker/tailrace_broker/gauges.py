@@ -48,7 +48,7 @@ def count_handshakes(metrics: BrokerMetrics, handshakes: Handshakes | None) -> N
 def count_broker(metrics: BrokerMetrics, broker: Broker, server: Server) -> None:
     """The broker's gauges, read when scraped."""
     cold = broker.cold_reads
-    metrics.counts.steps = broker.count_partitions
+    metrics.count_partitions = broker.count_partitions
     metrics.counters["cold_reads"] = ("Times a fetch had to wait for the disk", lambda: cold.count)
     metrics.counters["cold_read_bytes"] = ("Bytes brought into the page cache for them", lambda: cold.bytes)
     metrics.counters["cold_read_pool_bytes"] = (

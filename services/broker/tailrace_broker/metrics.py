@@ -2,30 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 
 from prometheus_client import CollectorRegistry
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from tailrace.net.pieces import Prepared
-from tailrace.steps import Steps
 from tailrace.wire.apis import ApiKey
-from tailrace_broker.partitions.counts import PartitionCounts, counted
+from tailrace_broker.partitions.counts import PartitionCounts
 
 _API_KEYS = 128
 
 
-def _no_partitions() -> Steps[PartitionCounts]:
-    return counted((), 0, 0, 0)
+async def _no_partitions() -> PartitionCounts:
+    return PartitionCounts()
 
 
 class BrokerMetrics(Collector):
     """gauges: name -> (help, read); filled by gauges.py. The plain ints are counted up where the work is done."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
-        self.counts = Prepared(_no_partitions)  # gauges.py puts in the steps
-        self.partitions = PartitionCounts()  # as of the last collect
+        self.count_partitions: Callable[[], Awaitable[PartitionCounts]] = _no_partitions  # put in by gauges.py
+        self.partitions = PartitionCounts()  # as of the last prepare
         # (topic, partition, transactions that hang there); put in by gauges.py.
         self.hanging: Callable[[], list[tuple[str, int, int]]] = list
         self.gauges: dict[str, tuple[str, Callable[[], float]]] = {}
@@ -78,12 +76,11 @@ class BrokerMetrics(Collector):
         self.verification_time_ms += took_ms
 
     async def prepare(self) -> None:
-        """Counts partitions in pieces, for the collect that follows."""
-        await self.counts.prepare()
+        """Counts partitions, for the collect that follows."""
+        self.partitions = await self.count_partitions()
 
     def collect(self) -> list[Metric]:
-        """Reads everything now."""
-        self.partitions = self.counts.take()
+        """Reads everything now, but for what `prepare` has counted."""
         requests = CounterMetricFamily(
             "tailrace_requests", "Requests by API of clients that are served without a relay.", labels=["request"]
         )

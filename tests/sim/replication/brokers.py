@@ -27,7 +27,6 @@ from tailrace.log.flush import Flush
 from tailrace.log.log import Log
 from tailrace.metadata.image import MetadataImage
 from tailrace.records.record import Record, build
-from tailrace.steps import whole
 from tailrace.wire.messages import BrokerHeartbeatRequest, BrokerRegistrationRequest
 from tailrace_broker.partitions import cached_image
 from tailrace_broker.partitions.partition import Partition
@@ -138,7 +137,7 @@ class Broker(Process):
         for index, replica in self.partitions.items():
             if replica.opened is not None:
                 self.logs.high_watermarks[TOPIC, index] = replica.high_watermark
-        self.logs.close(self.broker_epoch, whole(cached_image.closing_offset(self.image, self.partitions.values())))
+        self.logs.close(self.broker_epoch, cached_image.closing_offset(self.image, self.partitions.values()))
         if self.world.chance(0.8):  # else its disk is full
             self.cached = self.image
         self.halt()

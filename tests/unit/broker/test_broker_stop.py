@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from math import inf
 from pathlib import Path
 from typing import Any
 
@@ -11,10 +10,8 @@ import pytest
 
 from support.broker import Running, batch, running
 from support.log_dirs import metadata
-from support.steps import longest_stretch
 from tailrace.errors import ErrorCode
 from tailrace.metadata.image import PartitionImage
-from tailrace.net import pieces
 from tailrace.steps import DiskSteps
 from tailrace_broker.directories.storage import Storage
 
@@ -60,29 +57,3 @@ async def test_between_two_steps_nothing_is_appended_and_no_image_is_taken_up(
         storage = node.broker.storage
         assert storage.dirs[0].last_shutdown.clean and storage.closed_offset == metadata(PARTITIONS).offset
         assert [(await node.fetch(index, 0)).high_watermark for index in range(PARTITIONS)] == [1] * PARTITIONS
-
-
-async def test_the_longest_step_of_a_stop_does_not_grow_with_its_partitions(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(pieces, "thread_time_ms", lambda: 0.0)  # pieces end by the number of their rows
-
-    async def longest(count: int, name: str) -> int:
-        async with running(tmp_path / name, metadata(count)) as node:
-            for partition in node.broker.topics.partitions():
-                assert not partition.log.log_end_offset
-            close, found = node.broker.close, list[int]()
-
-            async def counted(broker_epoch: int) -> None:
-                found.append(await longest_stretch(close(broker_epoch)))
-
-            node.broker.close = counted  # type: ignore[method-assign]
-        return found[0]
-
-    await longest(20, "first")  # what is remembered from the first on is no part of it
-    growth = inf
-    for turn in range(3):  # threads of the broker itself run meanwhile
-        growth = min(growth, await longest(2_000, f"many{turn}") / await longest(500, f"few{turn}"))
-        if growth < 2:
-            break
-    assert growth < 2

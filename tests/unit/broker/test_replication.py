@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
-from itertools import count
 from pathlib import Path
 from typing import Any
 from uuid import UUID
@@ -25,8 +23,6 @@ from tailrace.log.filesystem.port import join, read_file
 from tailrace.log.filesystem.real import RealFile, RealFilesystem
 from tailrace.metadata.image import BrokerImage, MetadataImage, PartitionImage, TopicImage
 from tailrace.metadata.records import Endpoint
-from tailrace.net import pieces
-from tailrace.net.background import beside
 from tailrace.wire.hot.replica_fetch import encode_replica_fetch
 from tailrace.wire.messages import (
     AlterPartitionResponse,
@@ -591,45 +587,15 @@ async def test_a_broker_that_stops_while_it_cuts_starts_with_what_is_left(
     assert found.log_end_offset == 1
 
 
-async def test_the_logs_of_many_new_replicas_are_made_one_in_a_turn_of_the_loop(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(pieces, "thread_time_ms", count(0, 10).__next__)  # pieces end wherever their time is looked at
-    turn, made, really = 0, Counter[int](), LogDir.create
-
-    async def turns() -> None:
-        nonlocal turn
-        while True:
-            await asyncio.sleep(0)
-            turn += 1
-
-    async with three(tmp_path) as cluster:
-        follower = cluster.nodes[1]
-
-        def create(log_dir: LogDir, *of: Any) -> Any:
-            made[turn] += log_dir in follower.broker.storage.configured
-            return really(log_dir, *of)
-
-        monkeypatch.setattr(LogDir, "create", create)
-        wide = TopicImage("wide", UUID(int=50), (PartitionImage((0, 1), (0, 1), 0, 1, 1),) * 60)
-        image = replace(cluster.image(), offset=99)
-        image = replace(image, topics={**image.topics, "wide": wide})
-        async with beside(turns()):
-            for node in cluster.nodes[:2]:
-                node.follower.show(image)
-            replicas = follower.broker.topics.by_name[b"wide"].partitions.values()
-            await turns_until(lambda: all(replica.opened is not None for replica in replicas))
-    assert made.total() >= 60
-    assert max(made.values()) == 1
-
-
-def show_many(cluster: Three, count: int) -> None:
-    """Topic t has so many partitions, all as the first."""
+async def show_many(cluster: Three, count: int) -> None:
+    """Topic t has so many partitions, all as the first, and they are led."""
     cluster.partition = replace(cluster.partition, partition_epoch=9)
     topics = {"t": TopicImage("t", TOPIC_ID, (cluster.partition,) * count)}
     image = replace(cluster.image(), offset=9, topics=topics)
     for node in cluster.nodes:
         node.follower.show(image)
+    led = cluster.nodes[0].broker.topics.by_name[b"t"].partitions
+    await turns_until(lambda: all(partition.leading is not None for partition in led.values()))
 
 
 async def test_a_round_looks_at_what_has_news_and_at_few_others(
@@ -640,7 +606,7 @@ async def test_a_round_looks_at_what_has_news_and_at_few_others(
     monkeypatch.setattr(fetcher, "_IN_TURN", 5)
     many, looks, really = 120, list[int](), Partition.position
     async with three(tmp_path) as cluster:
-        show_many(cluster, many)
+        await show_many(cluster, many)
         answers = await asyncio.gather(*(cluster.nodes[0].produce(n, batch(b"a"), acks=-1) for n in range(many)))
         assert [answer.error_code for answer in answers] == [0] * many
 
@@ -664,7 +630,7 @@ async def test_a_leader_that_has_no_session_left_is_followed_all_the_same(
     monkeypatch.setattr(follower, "_SESSIONS", 0)
     monkeypatch.setattr(fetcher, "NAMED_PER_ROUND", 3)
     async with three(tmp_path) as cluster:
-        show_many(cluster, 8)
+        await show_many(cluster, 8)
         answers = await asyncio.gather(*(cluster.nodes[0].produce(n, batch(b"a"), acks=-1) for n in range(8)))
         assert [answer.error_code for answer in answers] == [0] * 8
 
@@ -674,7 +640,7 @@ async def test_more_partitions_move_in_one_answer_than_a_request_names_new_ones(
     many = fetcher.NAMED_PER_ROUND + 100
     async with three(tmp_path) as cluster:
         leader, last = cluster.nodes[0], cluster.nodes[2]
-        show_many(cluster, many)
+        await show_many(cluster, many)
         replicas = list(last.broker.topics.by_name[b"t"].partitions.values())
         await turns_until(lambda: all(replica.opened for replica in replicas))
         last.broker.on_changes(Changes([], [], replicas))
@@ -700,7 +666,7 @@ async def test_partitions_that_are_not_followed_any_more_are_forgotten_by_and_by
         return really(fetch, *given)
 
     async with three(tmp_path) as cluster:
-        show_many(cluster, 12)
+        await show_many(cluster, 12)
         last = cluster.nodes[2]
         answers = await asyncio.gather(*(cluster.nodes[0].produce(n, batch(b"a"), acks=-1) for n in range(12)))
         assert [answer.error_code for answer in answers] == [0] * 12

@@ -11,7 +11,6 @@ from support.transactions import data_batch, marker_batch
 from tailrace.errors import ErrorCode
 from tailrace.records.markers import ABORT, COMMIT
 from tailrace.records.record import iterate_all
-from tailrace.steps import whole
 from tailrace.wire.messages import ListOffsetsRequest
 from tailrace_broker.handlers.list_offsets import EARLIEST, LATEST, MAX_TIMESTAMP
 
@@ -105,16 +104,17 @@ async def test_clients_need_a_transactional_id_for_transactions(tmp_path: Path) 
 async def test_a_transaction_that_nobody_ends_is_counted(tmp_path: Path) -> None:
     async with running(tmp_path) as broker:
         write(broker, data_batch(7))  # of 1970
-        assert whole(broker.broker.count_partitions()).with_late_transactions == 1
+        assert (await broker.broker.count_partitions()).with_late_transactions == 1
         write(broker, marker_batch(7, COMMIT))
-        assert not whole(broker.broker.count_partitions()).with_late_transactions
+        assert not (await broker.broker.count_partitions()).with_late_transactions
 
 
 async def test_the_metrics_name_the_partitions_with_open_late_and_hanging_transactions(tmp_path: Path) -> None:
     async with running(tmp_path) as broker:
         write(broker, data_batch(7))
         metrics = broker.broker.metrics
-        metrics.counts.steps = broker.broker.count_partitions
+        metrics.count_partitions = broker.broker.count_partitions
+        await metrics.prepare()
         metrics.hanging = lambda: [("t", 0, 1)]
         families = {family.name: family.samples for family in metrics.collect()}
         for name in ("open", "late", "hanging"):

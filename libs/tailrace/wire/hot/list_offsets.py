@@ -7,11 +7,10 @@ and the REST API ask where logs end by latest_offsets_request.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from struct import Struct, error
 from typing import NamedTuple, TypeAlias
 
-from tailrace.wire.encode_buffer import EncodeBuffer
 from tailrace.wire.malformed import Malformed
 from tailrace.wire.messages import ListOffsetsRequest
 from tailrace.wire.strict import MOST_STRING_BYTES
@@ -24,7 +23,6 @@ _FOUND = {False: Struct(">ihqq"), True: Struct(">ihqqi")}
 _SIZE_CORRELATION = Struct(">ii")
 _COUNT_MAX = 1000
 LATEST = -1  # of the timestamps that are none
-_ROWS_AT_ONCE = 500
 
 
 class WantedOffset(NamedTuple):
@@ -133,37 +131,20 @@ def encode_list_offsets_answer(
 
 def encode_list_offsets_body(version: int, topics: list[tuple[bytes, list[bytes]]]) -> bytes:
     """The body of a response with these rows, which encode_found made."""
-    steps = encoding_list_offsets_body(version, topics)
-    while True:
-        try:
-            next(steps)
-        except StopIteration as ended:
-            return bytes(ended.value.body)
-
-
-def encoding_list_offsets_body(
-    version: int, topics: list[tuple[bytes, list[bytes]]]
-) -> Generator[None, None, EncodeBuffer]:
-    """The same, with a pause wherever it yields: after some hundred rows."""
     flexible = version >= 6
-    out = EncodeBuffer()
+    out = bytearray()
     if version >= 2:
         out += b"\x00\x00\x00\x00"
     out += unsigned(len(topics) + 1) if flexible else _I32.pack(len(topics))
-    for number, (name, rows) in enumerate(topics, 1):
+    for name, rows in topics:
         out += unsigned(len(name) + 1) + name if flexible else _I16.pack(len(name)) + name
         out += unsigned(len(rows) + 1) if flexible else _I32.pack(len(rows))
-        for first in range(0, len(rows), _ROWS_AT_ONCE):
-            out += b"".join(rows[first : first + _ROWS_AT_ONCE])
-            if first:
-                yield
+        out += b"".join(rows)
         if flexible:
             out += b"\x00"
-        if number % _ROWS_AT_ONCE == 0:
-            yield
     if flexible:
         out += b"\x00"
-    return out
+    return bytes(out)
 
 
 def encode_found(version: int, found: FoundOffset) -> bytes:

@@ -6,7 +6,7 @@ else. Here a producer is a row of fixed size: rows are packed some at a time, an
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from struct import Struct, error
 from typing import Final, NamedTuple
@@ -19,7 +19,6 @@ ROW: Final = Struct(">qiiqiqB")  # a DescribedProducer's fields and the tag sect
 NO_SEQUENCE: Final = -1
 _PARTITION: Final = Struct(">ih")
 _NO_TAGS: Final = b"\x00"
-_ROWS_AT_ONCE: Final = 500
 
 
 class DescribedProducer(NamedTuple):
@@ -64,14 +63,11 @@ def pack(producers: Iterable[DescribedProducer]) -> bytes:
     return b"".join([ROW.pack(*producer, 0) for producer in producers])
 
 
-def encoding_describe_producers(
-    topics: Sequence[tuple[str, Sequence[PartitionProducers]]],
-) -> Generator[None, None, EncodeBuffer]:
-    """The response's body, never throttled, with a pause wherever it yields: after some hundred rows."""
+def encode_describe_producers(topics: Sequence[tuple[str, Sequence[PartitionProducers]]]) -> EncodeBuffer:
+    """The response's body, never throttled."""
     out = EncodeBuffer()
     out += bytes(4)
     out += unsigned(len(topics) + 1)
-    work = 0
     for name, partitions in topics:
         out += _text(name)
         out += unsigned(len(partitions) + 1)
@@ -81,13 +77,7 @@ def encoding_describe_producers(
             out += unsigned(len(found) + 1)
             out += found.rows
             out += _NO_TAGS
-            work += 1
-            if work % _ROWS_AT_ONCE == 0:
-                yield
         out += _NO_TAGS
-        work += 1
-        if work % _ROWS_AT_ONCE == 0:
-            yield
     out += _NO_TAGS
     return out
 

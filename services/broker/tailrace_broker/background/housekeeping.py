@@ -13,8 +13,7 @@ from tailrace.clock import Clock
 from tailrace.errors import ApiError
 from tailrace.log.directory.log_dir import LogDir
 from tailrace.log.filesystem.pending_deletions import remove_paths
-from tailrace.net.pieces import in_pieces, in_turns
-from tailrace.net.turns import turns
+from tailrace.net.turns import in_turns, turns
 from tailrace_broker.broker import Broker
 from tailrace_broker.partitions.partition import Partition
 
@@ -22,7 +21,6 @@ _CHECKPOINT_MS = 5000
 _FLUSH_MS = 1000
 _SPACE_MS = 1000
 _REMOVAL_MS = 1000
-_LOOKED_AT_A_STEP = 50  # each may have a log that is opened for it
 
 
 class Housekeeping:
@@ -58,7 +56,7 @@ class Housekeeping:
         self._take_changed()
         moved, self._unnoted = self._unnoted, set()
         try:
-            for log_dir in await in_turns(self._broker.note_high_watermarks(moved)):
+            for log_dir in await self._broker.note_high_watermarks(moved):
                 await asyncio.to_thread(await in_turns(log_dir.begin_checkpoint()))
         except OSError:
             self._unnoted |= moved
@@ -76,7 +74,7 @@ class Housekeeping:
         self._take_changed()
         self._unflushed = {partition for partition in self._unflushed if not partition.offline}
         failed: list[OSError] = []
-        async for partition in in_pieces(list(self._unflushed)):
+        async for partition in self._broker.topics.each(self._unflushed):
             log = partition.opened
             recovery_point = 0 if log is None else log.recovery_point
             try:
@@ -104,7 +102,7 @@ class Housekeeping:
                 await asyncio.to_thread(log_dir.begin_look(log_dir.unopened()))
             except OSError as error:
                 failed.append(error)
-        async for partition in in_pieces(list(broker.topics.partitions()), _LOOKED_AT_A_STEP):
+        async for partition in broker.topics.each():
             try:
                 if partition.opened is None and broker.storage.has_work(partition.topic, partition.index, now_ms):
                     _ = partition.log  # opens it
@@ -112,7 +110,7 @@ class Housekeeping:
                 failed.append(error)
         self._take_changed()
         # Those of the last checkpoint are seconds old.
-        await in_turns(self._broker.note_high_watermarks(list(self._unnoted)))
+        await self._broker.note_high_watermarks(self._unnoted)
         now_ms = broker.now_ms()
         for log_dir in broker.storage.dirs:
             await self._learn_ages(log_dir, now_ms)
@@ -132,7 +130,7 @@ class Housekeeping:
 
     async def _learn_ages(self, log_dir: LogDir, now_ms: int) -> None:
         """A thread reads the indexes that say how old the oldest segments are, where nobody has needed them yet."""
-        async for key in in_pieces(list(log_dir.open_logs()), _LOOKED_AT_A_STEP):
+        async for key in turns(list(log_dir.open_logs())):
             try:
                 while (look := log_dir.retention.begin_look_at_age(key, now_ms)) is not None:
                     await asyncio.to_thread(look.run)

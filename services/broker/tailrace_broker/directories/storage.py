@@ -18,11 +18,9 @@ from tailrace.log.recovery.pending import Recovery
 from tailrace.metadata.directories import directory_of
 from tailrace.metadata.image import MetadataImage, changed
 from tailrace.metadata.names import CLUSTER_METADATA
-from tailrace.net.pieces import Piece
-from tailrace.steps import DiskSteps, Steps
+from tailrace.steps import DiskSteps
 from tailrace_broker.directories.placement import Dir, choose
 
-_AT_ONCE: Final = 50
 _NOTHING_KNOWN: Final = MetadataImage()
 
 
@@ -46,6 +44,7 @@ class Storage:
         self._config = config
         self._wall_ms = wall_ms
         self._image = MetadataImage()
+        self._defaults = TopicConfig.of({}, config)  # of topics that set nothing
         self._topic_configs: dict[str, TopicConfig] = {}  # of one value each: a topic's partitions share it
         self._places: dict[tuple[str, int], LogDir] = {}
         self._twice: dict[tuple[str, int], dict[LogDir, UUID]] = {}  # and the topic id there
@@ -182,10 +181,11 @@ class Storage:
         config = self._topic_configs.get(topic)
         if config is None:
             overrides = self._image.config(ConfigResource.TOPIC, topic)
-            config = self._topic_configs[topic] = TopicConfig.of(overrides, self._config)
+            config = TopicConfig.of(overrides, self._config) if overrides else self._defaults
+            self._topic_configs[topic] = config
         return config
 
-    def follow(self, old: MetadataImage, new: MetadataImage, config: Config) -> Steps[None]:
+    def follow(self, old: MetadataImage, new: MetadataImage, config: Config) -> None:
         """Takes up changed topic configs and broker defaults; logs that are open get theirs, all together."""
         self._image = new
         everything = config is not self._config
@@ -195,16 +195,15 @@ class Storage:
         keys = [key for key in changed(old.configs, new.configs) if old.configs.get(key) != new.configs.get(key)]
         names = {name for kind, name in keys if kind == ConfigResource.TOPIC}
         if everything:
+            self._defaults = TopicConfig.of({}, config)
             self._topic_configs.clear()
             names.update(topic for topic, _ in self._places)
             for log_dir in self.dirs:
                 log_dir.set_producer_id_expiration(config.producer_id_expiration_ms)
-        configs, piece = dict[str, TopicConfig](), Piece(_AT_ONCE)
+        configs = dict[str, TopicConfig]()
         for name in names:
             self._topic_configs.pop(name, None)
             configs[name] = self.topic_config(name)
-            if piece.is_whole():
-                yield
         for log_dir in self.dirs:
             log_dir.set_configs(configs)
 
@@ -292,19 +291,14 @@ class Storage:
                 return  # not the disk's fault: the next topic of this name puts it aside
         self._forget(topic, index)
 
-    def put_strays_aside(self, image: MetadataImage, node_id: int) -> Steps[None]:
+    def put_strays_aside(self, image: MetadataImage, node_id: int) -> None:
         """What lies in the dirs that are online and is no replica of this broker: its topic was deleted, or others were
         given it, while its dir was away. Call it with an image that knows this life of the broker.
 
         Should the partition come back to this broker, its old log must not: the others may have dropped the tombstones
         of its keys by now.
         """
-        piece = Piece(_AT_ONCE)
-        for place in list(self._places):
-            if piece.is_whole():
-                yield
-            if place not in self._places or _is_replica(image, place, node_id):
-                continue
+        for place in [place for place in self._places if not _is_replica(image, place, node_id)]:
             for log_dir in self._twice.pop(place, (self._places[place],)):
                 with suppress(OSError):  # of a disk that is offline from now on
                     if log_dir.failure is None and log_dir.holds(*place):

@@ -12,13 +12,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Coroutine, Generator, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 from tailrace.errors import ApiError, ErrorCode
 from tailrace.log.read import NotCached, Slice
 from tailrace.net.context import Identity
 from tailrace.net.large import Large
-from tailrace.net.pieces import ROWS_AT_ONCE, freed, in_turns, others_first
+from tailrace.net.turns import in_turns, turns
 from tailrace.wire.hot.fetch import FetchPartition, PartitionData, encode_fetch_answer, node_endpoints
 from tailrace_broker.cold_reads.readers import loaded
 from tailrace_broker.cold_reads.reads import LAST_BYTES, ColdReads
@@ -52,7 +52,7 @@ _Wanted: TypeAlias = tuple[bytes, FetchPartition]
 _Told: TypeAlias = tuple[list[tuple[bytes, list[PartitionData]]], list[tuple[bytes, int]], set[int]]
 _Then: TypeAlias = Callable[[_Rows, bool], None]
 _Steps: TypeAlias = Generator[None, None, tuple[_Rows, bool]]
-_OPENED = ROWS_AT_ONCE  # a log is opened alone: where a thread is busy that takes some milliseconds
+_MOST_ROWS: Final = 500  # that are looked at in one go, as long as no log has to be opened for one of them
 
 
 class ConsumerFetch(DelayedFetch):
@@ -86,7 +86,7 @@ class ConsumerFetch(DelayedFetch):
         self._enough = asked.request.min_bytes
         self._full_up = False  # the next batch that is there is more than max_bytes leaves room for
         self._looking: asyncio.Task[None] | None = None
-        self._work = 0  # rows since others had their turn
+        self._work = 0  # rows of this look, _MOST_ROWS where a log was opened
         self._parked = False
         self._expired = False
 
@@ -126,7 +126,6 @@ class ConsumerFetch(DelayedFetch):
 
     def _go_on(self, steps: _Steps, then: _Then) -> None:
         async def look() -> None:
-            await others_first()
             found = await in_turns(steps)
             self._looking = None
             if not self.done:
@@ -169,8 +168,7 @@ class ConsumerFetch(DelayedFetch):
         self._cold, self._full_up = [], False
         self._work = 0
         for key, want in wanted(request, None) if self._wants is None else self._wants:
-            if self._work >= ROWS_AT_ONCE:
-                self._work = 0
+            if self._work >= _MOST_ROWS:
                 yield
             found = len(self._cold)
             row = self._one(key, want, max(0, budget), total == 0 and not found)
@@ -197,7 +195,7 @@ class ConsumerFetch(DelayedFetch):
             hint = broker.leader_hint(key, want.partition) if version >= 12 else None
             return PartitionData(want.partition, code, -1, -1, -1, None, hint if code in _MOVED else None, True)
         if partition.opened is None:
-            self._work += _OPENED
+            self._work = _MOST_ROWS  # a pause may follow each row from here on
         try:
             partition.check_epoch(max(-1, want.current_leader_epoch))  # here, any negative one says nothing
             if min(want.max_bytes, self._request.max_bytes) < 0:
@@ -267,28 +265,24 @@ class ConsumerFetch(DelayedFetch):
         if self.future is None or self.future.done():
             self.done = True
             return
-        if len(rows) > ROWS_AT_ONCE:
-            self._run(self._finish_in_pieces(rows))
+        if len(rows) > _MOST_ROWS:
+            self._run(self._finish_in_turns(rows))
             return
         self._answer(self._reply(rows))
 
-    async def _finish_in_pieces(self, rows: list[tuple[bytes, PartitionData]]) -> None:
+    async def _finish_in_turns(self, rows: list[tuple[bytes, PartitionData]]) -> None:
         """As _finish, others having their turn; a thread encodes."""
         ready: _Rows = []
         told: _Told = ([], [], set())
-        for first in range(0, len(rows), ROWS_AT_ONCE):
-            self._load(rows[first : first + ROWS_AT_ONCE], ready)
-            await others_first()
+        async for row in turns(rows):
+            self._load([row], ready)
         if self._cold:
             self._looking = None
             self._ask_disk(self._cold)
             return
-        for first in range(0, len(ready), ROWS_AT_ONCE):
-            self._tell(ready[first : first + ROWS_AT_ONCE], told)
-            await others_first()
-        answer = await self._large.run(partial(encode_fetch_answer, *self._fields(told)))
-        await freed(rows, ready, told[0])
-        self._answer(answer)
+        async for row in turns(ready):
+            self._tell([row], told)
+        self._answer(await self._large.run(partial(encode_fetch_answer, *self._fields(told))))
 
     def _answer(self, answer: list[Any] | None) -> None:
         if answer is not None and self.future is not None and not self.future.done():

@@ -9,8 +9,6 @@ from typing import TYPE_CHECKING
 
 from tailrace.errors import ErrorCode
 from tailrace.net.context import Context
-from tailrace.net.pieces import freed, in_pieces
-from tailrace.net.spread import Spread
 from tailrace.wire.messages import AlterReplicaLogDirsRequest, AlterReplicaLogDirsResponse
 
 if TYPE_CHECKING:
@@ -18,7 +16,6 @@ if TYPE_CHECKING:
 
 _Topic = AlterReplicaLogDirsResponse.AlterReplicaLogDirTopicResult
 _Row = _Topic.AlterReplicaLogDirPartitionResult
-_MOST_AT_ONCE = 50  # partitions before others have their turn
 _LONGEST_NAME = 255
 _FUTURE_NAME = len("-.-future") + 32
 
@@ -28,23 +25,20 @@ async def handle(request: AlterReplicaLogDirsRequest, context: Context, broker: 
 
     Of a partition that is named more than once the last place counts.
     """
-    paths = Spread[str, dict[int, str]]()  # by topic
-    names = []
-    async for asked in in_pieces(request.dirs):
-        async for topic in in_pieces(asked.topics):
-            if topic.name not in paths:
-                names.append(topic.name)
-                paths[topic.name] = {}
-            async for index in in_pieces(topic.partitions):
-                paths[topic.name][index] = asked.path
-    topics = []
-    async for name in in_pieces(names):
-        rows = [
-            _Row(partition_index=index, error_code=int(_move(broker, path, name, index)))
-            async for index, path in in_pieces(paths[name].items(), _MOST_AT_ONCE)
-        ]
-        topics.append(_Topic(topic_name=name, partitions=rows))
-    await freed(paths, names)
+    paths: dict[str, dict[int, str]] = {}  # by topic
+    for asked in request.dirs:
+        for topic in asked.topics:
+            paths.setdefault(topic.name, {}).update(dict.fromkeys(topic.partitions, asked.path))
+    topics = [
+        _Topic(
+            topic_name=name,
+            partitions=[
+                _Row(partition_index=index, error_code=int(_move(broker, path, name, index)))
+                for index, path in rows.items()
+            ],
+        )
+        for name, rows in paths.items()
+    ]
     return AlterReplicaLogDirsResponse(results=topics)
 
 

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from tailrace.errors import ApiError, ErrorCode
 from tailrace.net.context import Context
-from tailrace.net.pieces import in_pieces, with_rows
 from tailrace.wire.messages import DeleteRecordsRequest, DeleteRecordsResponse
+from tailrace_broker.handlers.rows import partition_rows
 from tailrace_broker.waiting import offset_wait
 
 if TYPE_CHECKING:
@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from tailrace_broker.broker import Broker
     from tailrace_broker.partitions.partition import Partition
 
-_MOST_AT_ONCE = 50  # partitions before others have their turn; a log may have to be opened first
 _Topic = DeleteRecordsResponse.DeleteRecordsTopicResult
 _Row = _Topic.DeleteRecordsPartitionResult
 
@@ -24,23 +23,19 @@ _Row = _Topic.DeleteRecordsPartitionResult
 async def handle(request: DeleteRecordsRequest, context: Context, broker: Broker) -> DeleteRecordsResponse:
     """Answers the new log start offset of each partition."""
     until_ms = broker.monotonic_ms() + request.timeout_ms
-    topics: list[_Topic] = []
+    found: dict[str, list[Any]] = {topic.name: [] for topic in request.topics}
     begun: dict[LogDir, Callable[[], None]] = {}  # checkpoints
-    async for topic, row in in_pieces(with_rows(request.topics, "partitions"), _MOST_AT_ONCE):
-        if row is None:
-            topics.append(_Topic(name=topic.name, partitions=[]))
-        else:
-            topics[-1].partitions.append(_begin(broker, topic.name, row.partition_index, row.offset, begun))
+    async for topic, row in partition_rows(request.topics):
+        found[topic.name].append(_begin(broker, topic.name, row.partition_index, row.offset, begun))
     # On the disk before it is acknowledged: a crash must not bring back what was deleted.
     failed = await broker.flusher.log_starts(begun)
-    async for answered in in_pieces(topics):
-        rows = answered.partitions
-        async for at, one in in_pieces(enumerate(rows)):
+    for rows in found.values():
+        for at, one in enumerate(rows):
             if not isinstance(one, _Row):
                 partition, offset = one
                 left_ms = max(0.0, until_ms - broker.monotonic_ms())
                 rows[at] = await _wait(broker, partition, offset, left_ms, failed)
-    return DeleteRecordsResponse(topics=topics)
+    return DeleteRecordsResponse(topics=[_Topic(name=name, partitions=rows) for name, rows in found.items()])
 
 
 def _begin(broker: Broker, topic: str, index: int, offset: int, begun: dict[LogDir, Callable[[], None]]) -> Any:

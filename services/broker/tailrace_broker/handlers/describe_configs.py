@@ -17,7 +17,6 @@ from tailrace.kafka.resources import ALL_BROKERS, ConfigResource, ConfigSource
 from tailrace.metadata import names
 from tailrace.net.address import Address
 from tailrace.net.context import Context, Identity
-from tailrace.net.pieces import in_pieces
 from tailrace.runtime import logs
 from tailrace.wire.messages import DescribeConfigsRequest, DescribeConfigsResponse
 
@@ -29,7 +28,6 @@ _Entry = _Result.DescribeConfigsResourceResult
 _Synonym = _Entry.DescribeConfigsSynonym
 _ADVERTISED_LISTENERS = "advertised.listeners"
 _CATCH_UP_MS = 500.0
-_MOST_AT_ONCE = 50  # each may be told all configs
 
 
 async def handle(request: DescribeConfigsRequest, context: Context, broker: Broker) -> DescribeConfigsResponse:
@@ -55,13 +53,13 @@ async def handle(request: DescribeConfigsRequest, context: Context, broker: Brok
         )
         return [wire_entry(entry, synonyms=synonyms, documentation=documentation) for entry in entries]
 
-    results = [_describe(asked, broker, rows) async for asked in in_pieces(request.resources, _MOST_AT_ONCE)]
+    results = [_describe(asked, broker, rows) for asked in request.resources]
     return DescribeConfigsResponse(results=results)
 
 
 async def _up_to_date(request: DescribeConfigsRequest, broker: Broker) -> None:
     """Whoever altered a config of this broker, at the controller, reads what was written."""
-    kinds = {asked.resource_type async for asked in in_pieces(request.resources)}
+    kinds = {asked.resource_type for asked in request.resources}
     if not broker.follower.stale and ConfigResource.BROKER in kinds:
         await broker.follower.catch_up(_CATCH_UP_MS)
 

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any
 
 from tailrace.errors import ErrorCode
 from tailrace.net.context import Context
-from tailrace.net.pieces import in_pieces
 from tailrace.wire.messages import DescribeLogDirsRequest, DescribeLogDirsResponse
 
 if TYPE_CHECKING:
@@ -33,8 +32,8 @@ async def handle(request: DescribeLogDirsRequest, context: Context, broker: Brok
     """One entry per log dir; null topics means all, an empty list means none."""
     wanted = None
     if request.topics is not None:
-        wanted = await _here(request.topics, broker)
-    lags = {(p.topic, p.index): p.lag async for p in in_pieces(list(broker.topics.partitions()))}
+        wanted = _here(request.topics, broker)
+    lags = {(p.topic, p.index): p.lag async for p in broker.topics.each()}
     results = []
     for log_dir, places in broker.storage.placed():
         await _look(log_dir, places if wanted is None else wanted)
@@ -55,15 +54,10 @@ async def handle(request: DescribeLogDirsRequest, context: Context, broker: Brok
     return DescribeLogDirsResponse(error_code=0, results=results)
 
 
-async def _here(topics: list[Any], broker: Broker) -> set[tuple[str, int]]:
-    """What of it lies in any log dir: a request may name very many that nobody has."""
+def _here(topics: list[Any], broker: Broker) -> set[tuple[str, int]]:
+    """What of it lies in any log dir."""
     here = {place for _, places in broker.storage.placed() for place in places}
-    return {
-        place
-        async for topic in in_pieces(topics)
-        async for place in in_pieces((topic.topic, index) for index in topic.partitions)
-        if place in here
-    }
+    return here.intersection((topic.topic, index) for topic in topics for index in topic.partitions)
 
 
 async def _look(log_dir: LogDir, places: Iterable[tuple[str, int]]) -> None:

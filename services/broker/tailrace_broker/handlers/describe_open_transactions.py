@@ -9,7 +9,6 @@ from heapq import nsmallest
 from typing import TYPE_CHECKING, Final
 
 from tailrace.net.context import Context
-from tailrace.net.pieces import in_pieces
 from tailrace.wire.messages import DescribeOpenTransactionsRequest, DescribeOpenTransactionsResponse
 from tailrace_broker.transactions.open_transactions import OpenTransaction
 
@@ -17,7 +16,6 @@ if TYPE_CHECKING:
     from tailrace_broker.broker import Broker
 
 _MOST_TOLD: Final = 1_000
-_PARTITIONS_AT_ONCE: Final = 50
 _Row = DescribeOpenTransactionsResponse.OpenTransaction
 
 
@@ -27,7 +25,7 @@ async def handle(
     """Late ones before others, then the one whose producer is silent for longest; 1,000 at most."""
     found: list[OpenTransaction] = []
     most = max(0, min(request.transactions_max, _MOST_TOLD))
-    async for rows in in_pieces(broker.open_transactions(), _PARTITIONS_AT_ONCE):
+    async for rows in broker.open_transactions():
         found += rows
         if len(found) > 2 * _MOST_TOLD:
             found = nsmallest(_MOST_TOLD, found, key=_urgency)

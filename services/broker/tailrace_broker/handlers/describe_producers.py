@@ -15,40 +15,36 @@ from tailrace.log.producers.state import ProducerEntry
 from tailrace.metadata import names
 from tailrace.net.context import Context
 from tailrace.net.limits.answer_budget import RefusalTexts
-from tailrace.net.pieces import ROWS_AT_ONCE, freed, in_pieces, in_turns
 from tailrace.wire.encode_buffer import EncodeBuffer
 from tailrace.wire.hot.producers import (
     NO_SEQUENCE,
     DescribedProducer,
     PartitionProducers,
-    encoding_describe_producers,
+    encode_describe_producers,
     pack,
 )
 from tailrace.wire.messages import DescribeProducersRequest
+from tailrace_broker.handlers.rows import each_row
 
 if TYPE_CHECKING:
     from tailrace_broker.broker import Broker
 
-# Between so many others have their turn: a few milliseconds. A log may have to be opened first.
-PRODUCERS_AT_ONCE, _PARTITIONS_AT_ONCE = 2000, 8
 _NO_TOPIC = "This server does not host this topic-partition."
 
 
 async def handle(request: DescribeProducersRequest, context: Context, broker: Broker) -> EncodeBuffer:
     """The answer's body, with one row per partition that is asked for; errors are per partition."""
     topics, texts = [], RefusalTexts()
-    async for topic in in_pieces(request.topics):  # what is named twice is named once by now (wire/repeats.py)
+    for topic in request.topics:  # what is named twice is named once by now (wire/repeats.py)
         wrong = _wrong_topic(broker, topic.name)
         found = []
-        async for index in in_pieces(topic.partition_indexes, ROWS_AT_ONCE if wrong else _PARTITIONS_AT_ONCE):
+        async for index in each_row(topic.partition_indexes):
             if wrong is None:
                 found.append(await _describe(broker, topic.name, index))
             else:
                 found.append(PartitionProducers(index, int(wrong.code), texts.of(wrong.message)))
         topics.append((topic.name, found))
-    body = await in_turns(encoding_describe_producers(topics))
-    await freed(topics)
-    return body
+    return encode_describe_producers(topics)
 
 
 def _wrong_topic(broker: Broker, name: str) -> ApiError | None:
@@ -70,13 +66,12 @@ async def _describe(broker: Broker, topic: str, index: int) -> PartitionProducer
         return _refused(index, refused)
     except OSError:
         return PartitionProducers(index, int(ErrorCode.KAFKA_STORAGE_ERROR))
-    rows, known = [], list(entries)
-    for at in range(0, len(known), PRODUCERS_AT_ONCE):
-        if at:
-            await broker.others_first()
-        ids = known[at : at + PRODUCERS_AT_ONCE]
-        rows.append(pack(_producer(one, entry) for one in ids if (entry := entries.get(one)) is not None))
-    return PartitionProducers(index, 0, None, b"".join(rows))
+    known = [
+        _producer(producer_id, entry)
+        async for producer_id in each_row(list(entries))
+        if (entry := entries.get(producer_id)) is not None
+    ]
+    return PartitionProducers(index, 0, None, pack(known))
 
 
 def _producer(producer_id: int, entry: ProducerEntry) -> DescribedProducer:

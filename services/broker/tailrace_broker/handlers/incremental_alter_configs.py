@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from tailrace.config import loggers
@@ -10,27 +11,20 @@ from tailrace.errors import ApiError, ErrorCode
 from tailrace.kafka.resources import ConfigResource
 from tailrace.metadata import names
 from tailrace.net.context import Context
-from tailrace.net.pieces import freed, in_pieces
-from tailrace.net.spread import Spread
 from tailrace.runtime import logs
 from tailrace.wire.messages import IncrementalAlterConfigsRequest, IncrementalAlterConfigsResponse
 
 if TYPE_CHECKING:
     from tailrace_broker.broker import Broker
 
-_MOST_AT_ONCE = 50  # a level that is set is a line in the log
-
 
 async def handle(
     request: IncrementalAlterConfigsRequest, context: Context, broker: Broker
 ) -> IncrementalAlterConfigsResponse:
     """One result per resource; the levels of one change together or not at all."""
-    times = Spread[tuple[int, str], int]()
-    async for resource in in_pieces(request.resources):
-        which = (resource.resource_type, resource.resource_name)
-        times[which] = times.get(which, 0) + 1
+    times = Counter((resource.resource_type, resource.resource_name) for resource in request.resources)
     rows = []
-    async for resource in in_pieces(request.resources, _MOST_AT_ONCE):
+    for resource in request.resources:
         code, message = ErrorCode.NONE, None
         try:
             if times[resource.resource_type, resource.resource_name] > 1:
@@ -46,7 +40,6 @@ async def handle(
                 resource_name=resource.resource_name,
             )
         )
-    await freed(times)
     return IncrementalAlterConfigsResponse(responses=rows)
 
 

@@ -13,17 +13,15 @@ files meanwhile has it done anew, and OFFSET_NOT_AVAILABLE has the client ask ag
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
-from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from tailrace.errors import ApiError, ErrorCode
 from tailrace.log.read import NotCached, TimestampOffset
 from tailrace.net.context import Context
 from tailrace.net.dispatch import ORDINARY
-from tailrace.net.pieces import freed, in_pieces, in_turns
-from tailrace.net.spread import Spread
 from tailrace.wire.encode_buffer import EncodeBuffer
 from tailrace.wire.hot.list_offsets import (
     AskedOffsets,
@@ -32,10 +30,11 @@ from tailrace.wire.hot.list_offsets import (
     decode_list_offsets,
     encode_found,
     encode_list_offsets_answer,
-    encoding_list_offsets_body,
+    encode_list_offsets_body,
 )
 from tailrace.wire.messages import ListOffsetsRequest
 from tailrace_broker.fetch.lookups import LogChanged
+from tailrace_broker.handlers.rows import each_row
 
 if TYPE_CHECKING:
     from tailrace_broker.broker import Broker
@@ -44,7 +43,8 @@ if TYPE_CHECKING:
 _READ_COMMITTED = 1
 # How often a lookup is done: each time files of the log were cut, replaced or deleted under the last one.
 _MOST_TRIES = 4
-_MOST_AT_ONCE = 8  # partitions that are looked at before others have their turn: about a millisecond
+_MOST_SEARCHED = 8  # partitions, at once: about a millisecond
+_MOST_ROWS = 500  # of ends that are answered at once
 _THREADS_EACH = 3  # of the four, for one request: with one left, others wait for no more than a lookup
 LATEST, EARLIEST, MAX_TIMESTAMP, EARLIEST_LOCAL, LATEST_TIERED, EARLIEST_PENDING_UPLOAD = -1, -2, -3, -4, -5, -6
 _ENDS = frozenset({LATEST, EARLIEST, EARLIEST_LOCAL, LATEST_TIERED, EARLIEST_PENDING_UPLOAD})
@@ -67,7 +67,9 @@ class EndsPath:
             return ORDINARY
         committed, asked = decoded[0] == _READ_COMMITTED, decoded[1]
         searches = [want for _, rows in asked for want in rows if want.timestamp not in (LATEST, EARLIEST)]
-        if len(searches) > _MOST_AT_ONCE or _repeats(asked) or self._opens_many(asked):
+        if len(searches) > _MOST_SEARCHED or sum(len(rows) for _, rows in asked) > _MOST_ROWS:
+            return ORDINARY
+        if _repeats(asked) or self._opens_many(asked):
             return ORDINARY
         self._before()
         topics = []
@@ -81,10 +83,10 @@ class EndsPath:
 
     def _opens_many(self, asked: AskedOffsets) -> bool:
         """Whether it is the first use of more logs than others should wait for."""
-        if sum(len(rows) for _, rows in asked) <= _MOST_AT_ONCE:
+        if sum(len(rows) for _, rows in asked) <= _MOST_SEARCHED:
             return False
         led = (self._broker.leading(name, want.partition, by_id=False)[0] for name, rows in asked for want in rows)
-        return sum(partition is not None and partition.opened is None for partition in led) > _MOST_AT_ONCE
+        return sum(partition is not None and partition.opened is None for partition in led) > _MOST_SEARCHED
 
 
 def _repeats(asked: AskedOffsets) -> bool:
@@ -96,55 +98,36 @@ def _repeats(asked: AskedOffsets) -> bool:
 async def handle(request: ListOffsetsRequest, context: Context, broker: Broker) -> EncodeBuffer:
     """One row per asked partition; errors are per partition."""
     version, committed = context.api_version, request.isolation_level == _READ_COMMITTED
-    topics, repeated = await _asked(request)
-    asked = [(name, wanted) async for name, rows in in_pieces(topics) async for wanted in in_pieces(rows)]
-    rows: list[bytes | None] = []
-    for number, (name, wanted) in enumerate(asked, 1):
-        found: FoundOffset | None
-        if (name, wanted.partition) in repeated:
-            found = FoundOffset(wanted.partition, int(ErrorCode.INVALID_REQUEST), -1, -1, -1)
+    asked = [
+        (topic.name.encode(), WantedOffset(row.partition_index, row.current_leader_epoch, row.timestamp))
+        for topic in request.topics  # one that is named twice is one by now (wire/repeats.py)
+        for row in topic.partitions
+    ]
+    times = Counter((name, wanted.partition) for name, wanted in asked)
+    found: dict[tuple[bytes, int], FoundOffset | None] = {}  # None: a thread has to look
+    async for name, wanted in each_row(asked):
+        place = name, wanted.partition
+        if times[place] > 1:
+            found[place] = FoundOffset(wanted.partition, int(ErrorCode.INVALID_REQUEST), -1, -1, -1)
         else:
-            found = _answer(broker, name, wanted, committed, version)
-        rows.append(None if found is None else encode_found(version, found))
-        if number % _MOST_AT_ONCE == 0:
-            await broker.others_first()
-    left = [at async for at, one in in_pieces(enumerate(rows)) if one is None]
+            found[place] = _answer(broker, name, wanted, committed, version)
+    left = [(name, wanted) for name, wanted in asked if found[name, wanted.partition] is None]
     waiting = iter(left)
 
     async def look_up() -> None:
-        for at in waiting:
-            rows[at] = encode_found(version, await _look_up(broker, *asked[at], committed, version))
+        for name, wanted in waiting:
+            found[name, wanted.partition] = await _look_up(broker, name, wanted, committed, version)
 
     async with asyncio.TaskGroup() as group:
         for _ in left[:_THREADS_EACH]:
             group.create_task(look_up())
-    known = [one async for one in in_pieces(rows) if one is not None]
-    all_rows = iter(known)
-    told = [(name, list(islice(all_rows, len(wants)))) async for name, wants in in_pieces(topics)]
-    body = await in_turns(encoding_list_offsets_body(version, told))
-    await freed(rows, known, asked, topics, told)
+    rows: dict[bytes, list[bytes]] = {topic.name.encode(): [] for topic in request.topics}
+    for (name, _), one in found.items():
+        assert one is not None
+        rows[name].append(encode_found(version, one))
+    body = EncodeBuffer()
+    body += encode_list_offsets_body(version, list(rows.items()))
     return body
-
-
-async def _asked(request: ListOffsetsRequest) -> tuple[list[tuple[bytes, list[WantedOffset]]], set[tuple[bytes, int]]]:
-    """What is asked without the places that repeat a partition, and the partitions that are repeated.
-
-    A topic that is named twice is one by now (wire/repeats.py).
-    """
-    repeated, topics = set[tuple[bytes, int]](), list[tuple[bytes, list[WantedOffset]]]()
-    known = Spread[int, None]()  # a number of each partition of each topic
-    async for topic in in_pieces(request.topics):
-        name, kept = topic.name.encode(), list[WantedOffset]()
-        async for row in in_pieces(topic.partitions):
-            place = row.partition_index * len(request.topics) + len(topics)
-            if place in known:
-                repeated.add((name, row.partition_index))
-                continue
-            known[place] = None
-            kept.append(WantedOffset(row.partition_index, row.current_leader_epoch, row.timestamp))
-        topics.append((name, kept))
-    await freed(known)
-    return topics, repeated
 
 
 async def _look_up(broker: Broker, topic: bytes, wanted: WantedOffset, committed: bool, version: int) -> FoundOffset:

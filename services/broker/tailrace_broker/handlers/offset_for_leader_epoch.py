@@ -6,13 +6,12 @@ from typing import TYPE_CHECKING, Any
 
 from tailrace.errors import ApiError, ErrorCode
 from tailrace.net.context import Context
-from tailrace.net.pieces import in_pieces, with_rows
 from tailrace.wire.messages import OffsetForLeaderEpochRequest, OffsetForLeaderEpochResponse
+from tailrace_broker.handlers.rows import partition_rows
 
 if TYPE_CHECKING:
     from tailrace_broker.broker import Broker
 
-_MOST_AT_ONCE = 50  # partitions that are looked at before others have their turn; a log may have to be opened first
 _Topic = OffsetForLeaderEpochResponse.OffsetForLeaderTopicResult
 _Row = _Topic.EpochEndOffset
 
@@ -21,13 +20,10 @@ async def handle(
     request: OffsetForLeaderEpochRequest, context: Context, broker: Broker
 ) -> OffsetForLeaderEpochResponse:
     """One row per asked partition."""
-    topics: list[_Topic] = []
-    async for topic, want in in_pieces(with_rows(request.topics, "partitions"), _MOST_AT_ONCE):
-        if want is None:
-            topics.append(_Topic(topic=topic.topic, partitions=[]))
-        else:
-            topics[-1].partitions.append(_row(broker, topic.topic, want))
-    return OffsetForLeaderEpochResponse(topics=topics)
+    found: dict[str, list[Any]] = {topic.topic: [] for topic in request.topics}
+    async for topic, want in partition_rows(request.topics):
+        found[topic.topic].append(_row(broker, topic.topic, want))
+    return OffsetForLeaderEpochResponse(topics=[_Topic(topic=topic, partitions=rows) for topic, rows in found.items()])
 
 
 def _row(broker: Broker, topic: str, want: Any) -> Any:

@@ -21,7 +21,6 @@ from tailrace.log.producers.transactions import Marker, marker_batch
 from tailrace.net.address import Address
 from tailrace.net.client import Disconnected
 from tailrace.net.context import Context
-from tailrace.net.pieces import in_pieces
 from tailrace.records.batch import WritableBytes
 from tailrace.records.markers import ABORT, COMMIT
 from tailrace.wire.malformed import Malformed
@@ -33,7 +32,6 @@ if TYPE_CHECKING:
     from tailrace_broker.broker import Broker
     from tailrace_broker.partitions.partition import Partition
 
-_APPENDED_AT_ONCE = 100  # partitions, between which others have their turn
 _Marker = WriteTxnMarkersRequest.WritableTxnMarker
 _Result = WriteTxnMarkersResponse.WritableTxnMarkerResult
 _Topic = _Result.WritableTxnMarkerTopicResult
@@ -75,11 +73,11 @@ async def handle(request: WriteTxnMarkersRequest, context: Context, broker: Brok
     else:
         latest = await _check_abort(request, broker)
     found, results = Sorted({}, {}), []
-    async for marker in in_pieces(request.markers):
+    for marker in request.markers:
         topics = []
-        async for asked in in_pieces(marker.topics):
+        for asked in marker.topics:
             rows = []
-            async for index in in_pieces(asked.partition_indexes):
+            for index in asked.partition_indexes:
                 row = _Row(partition_index=index, error_code=0)
                 if marker.coordinator_epoch > latest:
                     row.error_code = int(ErrorCode.TRANSACTION_COORDINATOR_FENCED)
@@ -136,9 +134,7 @@ def _sort(broker: Broker, topic: str, written: MarkerRow, found: Sorted) -> None
 async def _write(broker: Broker, markers: dict[Partition, list[MarkerRow]]) -> None:
     """Appends them and waits for the replicas of all of them together."""
     appended = []
-    for number, (partition, written) in enumerate(markers.items()):
-        if number % _APPENDED_AT_ONCE == _APPENDED_AT_ONCE - 1:
-            await broker.others_first()
+    for partition, written in markers.items():
         if partition.leader != broker.node_id:
             _refuse(written, ErrorCode.NOT_LEADER_OR_FOLLOWER)
         elif not partition.enough_replicas:
@@ -149,7 +145,7 @@ async def _write(broker: Broker, markers: dict[Partition, list[MarkerRow]]) -> N
         [(one.partition, one.offset) for one in appended], broker.purgatory, broker.config.request_timeout_ms
     )
     for one, code in zip(appended, codes, strict=True):
-        async for row in in_pieces(one.rows):
+        for row in one.rows:
             row.error_code = code
 
 

@@ -12,23 +12,20 @@ from collections.abc import Iterable
 from typing import Final
 
 from tailrace.metadata.image import MetadataImage
-from tailrace.steps import ROWS_A_STEP, Steps
 from tailrace_broker.partitions.partition import Partition
 
 UNKNOWN: Final = -1
 
 
-def closing_offset(image: MetadataImage, partitions: Iterable[Partition]) -> Steps[int]:
+def closing_offset(image: MetadataImage, partitions: Iterable[Partition]) -> int:
     """The metadata offset for the marker of a clean shutdown, UNKNOWN where no image says how things are.
 
     Whoever a leader has proposed for the ISR counts for it from then on (KIP-497), and the controller may have taken
     the proposal: without an image that says so the next life would commit what that replica lacks.
     """
-    for number, partition in enumerate(partitions, 1):
+    for partition in partitions:
         if partition.leading is not None and not partition.leading.maximal_isr.issubset(partition.isr):
             return UNKNOWN
-        if number % ROWS_A_STEP == 0:
-            yield
     return image.offset
 
 

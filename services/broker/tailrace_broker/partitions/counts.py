@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import AsyncIterable
 from dataclasses import dataclass, field
 from typing import Final
 
-from tailrace.steps import ROWS_A_STEP, Steps
 from tailrace_broker.partitions.partition import Partition
 
 MOST_TOLD: Final = 1000  # partitions with open transactions that the metrics name
@@ -51,13 +50,11 @@ class PartitionCounts:
         self.transactions.append((partition.topic, partition.index, count, late))
 
 
-def counted(partitions: Iterable[Partition], node_id: int, now_ms: int, late_ms: int) -> Steps[PartitionCounts]:
-    """Counts them in steps; late_ms: for how long a transaction may be open."""
+async def counted(partitions: AsyncIterable[Partition], node_id: int, now_ms: int, late_ms: int) -> PartitionCounts:
+    """Counts them; late_ms: for how long a transaction may be open."""
     counts = PartitionCounts()
-    for number, partition in enumerate(partitions, 1):
+    async for partition in partitions:
         counts.add(partition, node_id)
         counts.add_transactions(partition, now_ms, late_ms)
-        if number % ROWS_A_STEP == 0:
-            yield
     counts.transactions = sorted(counts.transactions, key=lambda row: -row[3])[:MOST_TOLD]
     return counts

@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from dataclasses import replace
 from functools import partial
-from typing import Final, NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias
 from uuid import UUID
 
 from tailrace.errors import ErrorCode
 from tailrace.kafka.ids import TopicPartition
 from tailrace.log.log import Log
 from tailrace.metadata.image import MetadataImage, PartitionImage, TopicImage, changed
-from tailrace.net.pieces import Piece
+from tailrace.net.turns import turns
 from tailrace.steps import Steps
 from tailrace_broker.partitions.opening import Openings
 from tailrace_broker.partitions.partition import Partition
 from tailrace_broker.partitions.recovery import Recoveries
 from tailrace_broker.replication.node import Node
-
-_AT_ONCE: Final = 50  # partitions: each may have a directory that is renamed
 
 
 class TopicRow:
@@ -45,26 +43,7 @@ class Changes(NamedTuple):
 
 
 CarryOut: TypeAlias = Callable[[Changes], None]
-
-
-class _Pieces:
-    """What an image brought, carried out a piece at a time."""
-
-    def __init__(self, carry_out: CarryOut) -> None:
-        self.changes = Changes([], [], [])
-        self._carry_out = carry_out
-        self._piece = Piece(_AT_ONCE)
-
-    def is_whole(self) -> bool:
-        """After each row: whether a piece was carried out, so that others have their turn."""
-        if not self._piece.is_whole():
-            return False
-        self.carry_out(more=True)
-        return True
-
-    def carry_out(self, *, more: bool) -> None:
-        changes, self.changes = self.changes, Changes([], [], [])
-        self._carry_out(changes._replace(more=more))
+TakeUp: TypeAlias = Steps[None]  # of an image, a partition at a time
 
 
 class Topics:
@@ -133,12 +112,16 @@ class Topics:
         for row in self.by_name.values():
             yield from row.partitions.values()
 
-    def update(self, old: MetadataImage, new: MetadataImage, carry_out: CarryOut) -> Steps[None]:
+    async def each(self, partitions: Iterable[Partition] | None = None) -> AsyncIterator[Partition]:
+        """Yields these partitions, or all; the other work of the loop has its turn between. Some may go meanwhile."""
+        async for partition in turns(list(self.partitions() if partitions is None else partitions)):
+            yield partition
+
+    def update(self, old: MetadataImage, new: MetadataImage, carry_out: CarryOut) -> TakeUp:
         """Follows the image: which partitions have another leader, which another ISR, and which are gone.
 
         What is yet to come is as in the image before: a new partition is not known, one that moves has not moved.
         """
-        pieces = _Pieces(carry_out)
         names = changed(old.topics, new.topics)
         for name in names:
             topic, now = old.topics.get(name), new.topics.get(name)
@@ -146,15 +129,12 @@ class Topics:
                 row = self.by_name.pop(name.encode(), None)
                 self.by_id.pop(topic.topic_id.bytes, None)
                 while row is not None and row.partitions:
-                    pieces.changes.deleted.append(row.partitions.popitem()[1])
-                    if pieces.is_whole():
-                        yield
-            if pieces.is_whole():
-                yield
+                    carry_out(Changes([], [], [row.partitions.popitem()[1]], more=True))
+                    yield
         for name in names:
             if (now := new.topics.get(name)) is not None:
-                yield from self._update_topic(name, now, pieces)
-        pieces.carry_out(more=False)
+                yield from self._update_topic(name, now, carry_out)
+        carry_out(Changes([], [], []))
 
     def hold_back(self) -> None:
         """Leads nothing until release.
@@ -166,12 +146,12 @@ class Topics:
         """
         self._node.leads_shared = self._node.leads_alone = False
 
-    def release(self, image: MetadataImage, carry_out: CarryOut) -> Steps[None]:
+    def release(self, image: MetadataImage, carry_out: CarryOut) -> TakeUp:
         """Takes up the leaderships that this image gives it."""
         self._node.leads_shared = self._node.leads_alone = True
         yield from self._look_again(image, carry_out)
 
-    def release_alone(self, image: MetadataImage, carry_out: CarryOut) -> Steps[None]:
+    def release_alone(self, image: MetadataImage, carry_out: CarryOut) -> TakeUp:
         """Takes up what nobody else has a replica of, in the epoch it had.
 
         For while no controller is there to give it another one: the data plane goes on without.
@@ -179,22 +159,23 @@ class Topics:
         self._node.leads_alone = True
         yield from self._look_again(image, carry_out)
 
-    def _look_again(self, image: MetadataImage, carry_out: CarryOut) -> Steps[None]:
-        pieces = _Pieces(carry_out)
+    def _look_again(self, image: MetadataImage, carry_out: CarryOut) -> TakeUp:
         for name, topic in image.topics.items():
-            yield from self._update_topic(name, topic, pieces)
-        pieces.carry_out(more=False)
+            yield from self._update_topic(name, topic, carry_out)
+        carry_out(Changes([], [], []))
 
-    def _update_topic(self, name: str, topic: TopicImage, pieces: _Pieces) -> Steps[None]:
+    def _update_topic(self, name: str, topic: TopicImage, carry_out: CarryOut) -> TakeUp:
         key = name.encode()
         row = self.by_name.get(key)
         if row is None:
             row = self.by_name[key] = self.by_id[topic.topic_id.bytes] = TopicRow(topic)
         row.image = topic
         for index, image in enumerate(topic.partitions):
-            self._update_partition(row, index, image, pieces.changes)
-            if pieces.is_whole():
-                yield
+            changes = Changes([], [], [], more=True)
+            self._update_partition(row, index, image, changes)
+            if changes.moved or changes.touched or changes.deleted:
+                carry_out(changes)
+            yield
 
     def _update_partition(self, row: TopicRow, index: int, image: PartitionImage, changes: Changes) -> None:
         partition = row.partitions.get(index)

@@ -1,7 +1,7 @@
-"""Produce of very many partitions: a thread decodes and encodes it; it is appended in pieces, and others have a turn.
+"""Produce of many partitions: a thread decodes and encodes it, and the other work of the loop has its turn meanwhile.
 
-Each piece goes the way of plain.py as a request of its own; what becomes of its rows is kept, and all of them make one
-answer. The next request of the connection waits for that, so that its batches keep their order.
+Each row goes the way of plain.py as a request of its own; what becomes of it is kept, and all of them make one answer.
+The next request of the connection waits for that, so that its batches keep their order.
 """
 
 from __future__ import annotations
@@ -9,23 +9,18 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterator
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from tailrace.net.garbage_collection import COLLECTIONS
 from tailrace.net.large import Large
-from tailrace.net.pieces import ROWS_AT_ONCE, others_first
+from tailrace.net.turns import turns
 from tailrace.wire.hot.produce import Produce, ProduceTopic, decode_produce
 from tailrace_broker.produce import answers
 from tailrace_broker.produce.plain import PlainProduce
-from tailrace_broker.produce.request import TOPIC_IDS_FROM, ProduceAnswer
+from tailrace_broker.produce.request import ProduceAnswer
 
 if TYPE_CHECKING:
     from tailrace_broker.broker import Broker
-
-# So many rows of a few microseconds take as long as a row that is refused, is appended, or has its log opened for it.
-_REFUSED: Final = 4
-_APPENDED: Final = 16
-_OPENED: Final = 120
 
 
 class ManyRowsProduce:
@@ -34,7 +29,7 @@ class ManyRowsProduce:
     def __init__(self, broker: Broker, large: Large) -> None:
         self._broker = broker
         self._large = large
-        self._pieces = PlainProduce(broker, encode=_answered)
+        self._rows = PlainProduce(broker, encode=_answered)
         self._serving = set[asyncio.Task[Any]]()
 
     def handle(
@@ -77,74 +72,49 @@ class ManyRowsProduce:
     ) -> list[Any]:
         with COLLECTIONS.while_in_use(len(body)):
             request = await self._large.run(lambda: decode_produce(version, body))
-            pieces = []
-            for topics in self._split(request.topics, by_id=version >= TOPIC_IDS_FROM):
-                piece = _Piece(connection)
-                pieces.append(piece)
-                some = Produce(request.transactional_id, request.acks, request.timeout_ms, topics)
-                slot = self._pieces.serve(piece, version, correlation_id, some, throttle_time_ms)
-                self._pieces.end_of_read()
-                if isinstance(slot, asyncio.Future):  # a thread looks into its batches
+            served = []
+            async for topic in turns(_one_by_one(request.topics)):
+                row = _Row(connection)
+                served.append(row)
+                some = Produce(request.transactional_id, request.acks, request.timeout_ms, [topic])
+                slot = self._rows.serve(row, version, correlation_id, some, throttle_time_ms)
+                self._rows.end_of_read()
+                if isinstance(slot, asyncio.Future):  # a thread looks into its batch
                     await slot
-                await others_first()
                 if request.acks and answered.done():  # the client has left; with acks=0 it may have, as in Kafka
                     return []
             if not request.acks:
                 return []
-            return [await self._encode(connection, version, correlation_id, pieces)]
+            return [await self._encode(connection, version, correlation_id, served)]
 
-    def _split(self, topics: list[ProduceTopic], *, by_id: bool) -> Iterator[list[ProduceTopic]]:
-        """Takes the rows out of the request, so many at once as others can wait for."""
-        piece: list[ProduceTopic] = []
-        work = 0
-        topics.reverse()
-        while topics:
-            key, rows = topics.pop()
-            taken = list[Any]()
-            piece.append(ProduceTopic(key, taken))
-            work += 1
-            rows.reverse()
-            while rows:
-                if work >= ROWS_AT_ONCE:
-                    yield piece
-                    taken, work = [], 0
-                    piece = [ProduceTopic(key, taken)]
-                row = rows.pop()
-                taken.append(row)
-                work += self._work(key, row.partition, by_id=by_id)
-            if work >= ROWS_AT_ONCE:
-                yield piece
-                piece, work = [], 0
-        if piece:
-            yield piece
-
-    def _work(self, key: bytes, index: int, *, by_id: bool) -> int:
-        partition, _ = self._broker.leading(key, index, by_id=by_id)
-        if partition is None:
-            return _REFUSED
-        return _APPENDED if partition.opened is not None else _OPENED
-
-    async def _encode(self, connection: Any, version: int, correlation_id: int, pieces: list[_Piece]) -> Any:
-        """The answer's frame, once every append of every piece has its outcome."""
+    async def _encode(self, connection: Any, version: int, correlation_id: int, served: list[_Row]) -> Any:
+        """The answer's frame, once every append has its outcome."""
         topics, hinted, throttle_time_ms = list[Any](), set[int](), 0
         last: bytes | None = None
-        pieces.reverse()
-        while pieces:
-            answer = await pieces.pop().answered
+        async for row in turns(served):
+            answer = await row.answered
             throttle_time_ms = max(throttle_time_ms, answer.throttle_time_ms)
             for key, topic in answers.rows(self._broker, connection, answer, hinted):
-                if key == last:  # the piece before ended within it
+                if key == last:
                     topics[-1].partition_responses += topic.partition_responses
                 else:
                     topics.append(topic)
                 last = key
-            await others_first()
         response = answers.response_of(self._broker, connection, topics, throttle_time_ms, hinted)
         return await self._large.encode(response, version, correlation_id)
 
 
-class _Piece:
-    """The connection, as PlainProduce sees it while it serves some of a request's rows."""
+def _one_by_one(topics: list[ProduceTopic]) -> Iterator[ProduceTopic]:
+    """Each row as a topic of its own, and each topic without rows."""
+    for key, rows in topics:
+        for row in rows:
+            yield ProduceTopic(key, [row])
+        if not rows:
+            yield ProduceTopic(key, [])
+
+
+class _Row:
+    """The connection, as PlainProduce sees it while it serves one row of a request."""
 
     def __init__(self, connection: Any) -> None:
         self._connection = connection
@@ -169,7 +139,7 @@ class _Piece:
         """Nothing of it leaves before the others' rows."""
 
 
-def _answered(piece: _Piece, answer: ProduceAnswer) -> bytes:
-    if not piece.answered.done():
-        piece.answered.set_result(answer)
+def _answered(row: _Row, answer: ProduceAnswer) -> bytes:
+    if not row.answered.done():
+        row.answered.set_result(answer)
     return b""

@@ -23,7 +23,7 @@ from tailrace.net.authentication.proof import Secret
 from tailrace.net.backoff import Backoff
 from tailrace.net.client import Client, Disconnected
 from tailrace.net.members.endpoints import address_of
-from tailrace.net.pieces import in_pieces, others_first
+from tailrace.net.turns import turns
 from tailrace.wire.apis import ApiKey
 from tailrace.wire.hot.fetch import FetchPartition
 from tailrace.wire.hot.replica_fetch import (
@@ -46,11 +46,9 @@ _FIRST_EPOCH = 0
 _MAX_EPOCH = 2**31 - 1
 # Logs that one round opens or creates at most: those that are open already are fetched in between.
 _OPENED_PER_ROUND = 50
-_OPENED_AT_ONCE = 10
 NAMED_PER_ROUND = 500  # partitions that are new to the session: the next request names more, and does not wait
 _MOST_NAMED = ceiling(ApiKey.FETCH, "topics.partitions").most  # in one request, and of those that it forgets
 _IN_TURN = 100  # partitions of which nothing is known to have changed
-_APPLIED_AT_ONCE = 200  # rows of an answer
 _GRACE_MS = 10_000  # beyond the longest wait for data, before a silent leader is given up
 _FIRST_DELAY_MS = 10.0
 _THROTTLED_MS = 1000.0  # how often a throttled follower looks whether it may go on
@@ -237,7 +235,7 @@ class ReplicaFetcher:
         """Opens or creates logs that the next request is to ask for, one after the other; others go in between."""
         now_ms = self._broker.monotonic_ms()
         unopened = (one for one in self._due.values() if one.partition.opened is None and one.until_ms <= now_ms)
-        async for follow in in_pieces(list(islice(unopened, _OPENED_PER_ROUND)), _OPENED_AT_ONCE):
+        async for follow in turns(list(islice(unopened, _OPENED_PER_ROUND))):
             if self._follows.get(follow.key) is follow:
                 self._want(follow, 0)
 
@@ -359,10 +357,16 @@ class ReplicaFetcher:
         """Does what the answer says; returns what owes a flush, and what the checkpoint of log start offsets lacks."""
         syncing: list[Partition] = []
         started: list[_Follow] = []
-        self._apply_rows(answer.rows[:_APPLIED_AT_ONCE], syncing, started)
-        for start in range(_APPLIED_AT_ONCE, len(answer.rows), _APPLIED_AT_ONCE):
-            await others_first()
-            self._apply_rows(answer.rows[start : start + _APPLIED_AT_ONCE], syncing, started)
+        now_ms = self._broker.now_ms()
+        async for row in turns(answer.rows):
+            follow = self._follows.get((row.topic_id, row.partition))
+            if follow is None or follow.asked is None or not self._apply_row(follow, follow.asked, row, now_ms):
+                continue
+            if follow.partition.syncing:
+                syncing.append(follow.partition)
+            log = follow.partition.opened
+            if log is not None and log.first_base_offset < log.log_start_offset != follow.log_start:
+                started.append(follow)
         return syncing, started
 
     async def _checkpoint_log_starts(self, started: list[_Follow]) -> None:
@@ -381,27 +385,19 @@ class ReplicaFetcher:
             else:
                 follow.log_start = start
 
-    def _apply_rows(self, rows: list[ReplicaRow], syncing: list[Partition], started: list[_Follow]) -> None:
-        now_ms = self._broker.now_ms()
-        for row in rows:
-            follow = self._follows.get((row.topic_id, row.partition))
-            if follow is None or follow.asked is None:
-                continue
-            self._due[follow.key] = follow
-            partition, log = follow.partition, follow.partition.opened
-            if follow.asked.current_leader_epoch != partition.leader_epoch:
-                continue  # asked of an earlier leadership
-            if log is None or follow.asked.fetch_offset != log.log_end_offset:
-                continue  # about a position that the log has left
-            if row.error_code in _PASSING:
-                self._delay(follow)
-                continue
-            self._take(follow, row, now_ms)
-            if partition.syncing:
-                syncing.append(partition)
-            log = partition.opened
-            if log is not None and log.first_base_offset < log.log_start_offset != follow.log_start:
-                started.append(follow)
+    def _apply_row(self, follow: _Follow, asked: FetchPartition, row: ReplicaRow, now_ms: int) -> bool:
+        """Does what a row says; False where it says nothing of the partition as it is now."""
+        self._due[follow.key] = follow
+        partition, log = follow.partition, follow.partition.opened
+        if asked.current_leader_epoch != partition.leader_epoch:
+            return False  # asked of an earlier leadership
+        if log is None or asked.fetch_offset != log.log_end_offset:
+            return False  # about a position that the log has left
+        if row.error_code in _PASSING:
+            self._delay(follow)
+            return False
+        self._take(follow, row, now_ms)
+        return True
 
     def _take(self, follow: _Follow, row: ReplicaRow, now_ms: int) -> None:
         broker, partition = self._broker, follow.partition

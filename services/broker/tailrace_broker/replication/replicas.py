@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 from tailrace.clock import Clock
 from tailrace.net.authentication.proof import Secret
 from tailrace.net.backoff import Backoff
-from tailrace.net.pieces import in_pieces
 from tailrace_broker.partitions.topics import Changes
 from tailrace_broker.replication.fetcher import ReplicaFetcher
 from tailrace_broker.replication.isr import IsrUpdates
@@ -47,7 +46,7 @@ class Replicas:
             self._group = group
             group.create_task(self._isr.run())
             group.create_task(self._watch_lag())
-            async for partition in in_pieces(list(self._broker.topics.partitions())):
+            async for partition in self._broker.topics.each():
                 self.on_changes(Changes([partition], [], [], more=True))
             self.on_changes(Changes([], [], []))
 
@@ -90,7 +89,7 @@ class Replicas:
         """Twice in replica.lag.time.max.ms, as Kafka: who has not caught up for that long leaves the ISR."""
         while True:
             await self._clock.sleep(self._broker.node.replica_lag_time_max_ms / 2)
-            async for partition in in_pieces(list(self._broker.topics.partitions())):
+            async for partition in self._broker.topics.each():
                 if partition.leading is None:
                     continue
                 change = partition.propose_isr()

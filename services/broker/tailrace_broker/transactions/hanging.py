@@ -7,26 +7,24 @@ answer, or a shard has no owner, nothing is known anew and what was found stays.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import AsyncIterable, Callable
 from typing import Final
 
 from tailrace.clock import Clock
 from tailrace.net.client import Disconnected
-from tailrace.net.pieces import in_pieces
 from tailrace.wire.malformed import Malformed
 from tailrace_broker.transactions.coordinated import AllCoordinators, coordinated
 from tailrace_broker.transactions.open_transactions import OpenTransaction, Place
 
 _LOOK_MS: Final = 60_000
 _MOST_LATE: Final = 1_000
-_PARTITIONS_AT_ONCE: Final = 50
 
 
 class HangingTransactions:
     """Of the partitions led here."""
 
     def __init__(
-        self, opened: Callable[[], Iterable[list[OpenTransaction]]], coordinators: AllCoordinators, clock: Clock
+        self, opened: Callable[[], AsyncIterable[list[OpenTransaction]]], coordinators: AllCoordinators, clock: Clock
     ) -> None:
         """opened: the open transactions of one partition after the other."""
         self._opened = opened
@@ -57,6 +55,6 @@ class HangingTransactions:
 
     async def _late(self) -> list[Place]:
         found = []
-        async for rows in in_pieces(self._opened(), _PARTITIONS_AT_ONCE):
+        async for rows in self._opened():
             found += [one.place for one in rows if one.is_late]
         return found

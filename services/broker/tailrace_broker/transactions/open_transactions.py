@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import AsyncIterable, AsyncIterator
 from typing import Final, NamedTuple
 
 from tailrace.config import Config
@@ -34,11 +34,11 @@ def late_after_ms(config: Config) -> int:
     return int(config.transaction_max_timeout_ms) + _LATE_MS
 
 
-def by_partition(
-    partitions: Iterable[Partition], node_id: int, now_ms: float, late_ms: int
-) -> Iterator[list[OpenTransaction]]:
+async def by_partition(
+    partitions: AsyncIterable[Partition], node_id: int, now_ms: float, late_ms: int
+) -> AsyncIterator[list[OpenTransaction]]:
     """Of each partition that the node leads; a log that nobody used since the start is not opened for it."""
-    for partition in partitions:
+    async for partition in partitions:
         if partition.opened is not None and partition.leader == node_id:
             yield _of(partition, now_ms, late_ms)
 

@@ -15,7 +15,6 @@ import pytest
 from support.broker import TOPIC_ID, Running, batch, running, topic
 from support.waiting import turns_until
 from tailrace.net.connection import Connection
-from tailrace.net.pieces import ROWS_AT_ONCE
 from tailrace.wire.hot.fetch import encode_fetch_answer
 from tailrace.wire.messages import FetchRequest
 from tailrace_broker.fetch import consumer
@@ -65,13 +64,12 @@ async def test_others_have_their_turn_while_many_logs_are_opened_and_read(broker
     partitions = broker.broker.topics.by_name[b"t"].partitions
     await turns_until(lambda: partitions[0].opened is not None)
     turn()
-    opened = [partition.opened is not None for partition in partitions.values()]
-    assert sum(opened) <= 3  # two of them, and the one that was written to
+    assert sum(partition.opened is not None for partition in partitions.values()) < MANY / 2
     rows = await path
     running_on = False
     assert [row.partition_index for row in rows] == list(range(MANY))
     assert [row.partition_index for row in rows if row.records] == [MANY - 1]
-    assert turns > MANY / 20
+    assert turns > 10
 
 
 async def test_a_waiting_fetch_looks_at_the_partition_that_has_news_alone(broker: Running) -> None:
@@ -136,12 +134,12 @@ async def test_an_answer_of_many_rows_is_encoded_by_a_thread(broker: Running, mo
         return encode_fetch_answer(*given)
 
     monkeypatch.setattr(consumer, "encode_fetch_answer", noted)
-    for index in (0, ROWS_AT_ONCE, MANY - 1):
+    for index in (0, 500, MANY - 1):
         await broker.produce(index, batch(b"%d" % index))
     strangers = [(MANY + number, 0) for number in range(3)]
     rows = await fetch(broker, request([*((index, 0) for index in range(MANY)), *strangers]))
     assert [row.partition_index for row in rows] == list(range(MANY + 3))
-    assert [row.partition_index for row in rows if row.records] == [0, ROWS_AT_ONCE, MANY - 1]
+    assert [row.partition_index for row in rows if row.records] == [0, 500, MANY - 1]
     assert threads == ["codec"]
     await fetch(broker, request([(0, 0), *strangers]))
     assert threads == ["codec", "MainThread"]

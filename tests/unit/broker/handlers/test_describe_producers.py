@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from pathlib import Path
 from typing import Any
 
@@ -12,10 +11,8 @@ from support.broker import Running, batch, running
 from support.logs import NOW
 from support.transactions import data_batch, marker_batch
 from tailrace.errors import ErrorCode
-from tailrace.log.producers.state import ProducerEntry
 from tailrace.records.markers import COMMIT
 from tailrace.wire.messages import DescribeProducersRequest
-from tailrace_broker.handlers import describe_producers
 
 LONG_NAME = "x" * 250
 LEGAL = "contains one or more characters other than ASCII alphanumerics, '.', '_' and '-'"
@@ -155,24 +152,6 @@ async def test_the_answer_is_never_larger_than_what_is_remembered(tmp_path: Path
         )
         assert second == ("u", [])
         assert await ask(broker) == []
-
-
-async def test_others_have_their_turn_while_many_producers_are_told(tmp_path: Path) -> None:
-    count = 3 * describe_producers.PRODUCERS_AT_ONCE
-    async with running(tmp_path) as broker:
-        entries = broker.broker.led("t", 0).log.producers.entries
-        entries.update({n: ProducerEntry(0, (), n) for n in range(count)})
-        turns: list[int] = []
-
-        async def others_first() -> None:
-            turns.append(1)
-            entries.pop(count - len(turns))  # the log goes on meanwhile
-            await asyncio.sleep(0)
-
-        broker.broker.others_first = others_first  # type: ignore[assignment]
-        found = await producers(broker)
-        assert len(turns) == 2
-        assert found == [(n, 0, -1, n, -1, -1) for n in range(count - 2)]
 
 
 async def test_the_sentences_of_refused_partitions_take_no_more_than_a_mebibyte(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
 from types import SimpleNamespace
 from typing import Any
 
@@ -62,7 +63,10 @@ class Stage:
     def __init__(self, *rows: OpenTransaction) -> None:
         self.rows = list(rows)
         self.coordinators = Coordinators()
-        self.hanging = HangingTransactions(lambda: [self.rows], self.coordinators, SystemClock())
+        self.hanging = HangingTransactions(self.opened, self.coordinators, SystemClock())
+
+    async def opened(self) -> AsyncIterator[list[OpenTransaction]]:
+        yield self.rows
 
     async def found(self) -> list[tuple[int, int]]:
         await self.hanging.look()
