@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from math import inf
-from typing import NamedTuple, Protocol, TypeAlias
+from typing import NamedTuple, Protocol
 
 from tailrace.log.filesystem.held_ranges import BorrowedBytes
 from tailrace.log.filesystem.port import File
@@ -32,16 +32,10 @@ class Reader:
         self.waits = False
 
 
-# Sends of a slice what the socket of this descriptor takes at once, and says later how many bytes that were, None if
-# nobody knows, and whether it failed then. False, and nothing is said, where it cannot.
-Carrier: TypeAlias = Callable[["Slice", int, Callable[[int | None, bool], None]], bool]
-
-
 class Slice:
     """Bytes of one segment that stay valid while the slice is held, also if the segment is deleted meanwhile."""
 
     __slots__ = (
-        "carrier",
         "closed",
         "data",
         "file",
@@ -49,7 +43,6 @@ class Slice:
         "loan",
         "next_offset",
         "position",
-        "turn_bytes",
         "unsettled",
     )
 
@@ -60,8 +53,6 @@ class Slice:
         self.next_offset = next_offset  # of what follows its batches in the log
         self.closed = closed  # nothing more is appended to the segment
         self.loan: BorrowedBytes | None = None  # what it is sent from in place of the page cache
-        self.turn_bytes = 0  # how much of it may be sent before others have their turn; 0 for the usual
-        self.carrier: Carrier | None = None  # who sends it instead
         # Looks at the headers, where nobody did yet, waiting for the disk or not: how many bytes are sound. None once
         # that is known.
         self.unsettled: Callable[[bool], int] | None = None

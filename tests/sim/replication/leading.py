@@ -14,7 +14,7 @@ from sim.replication.network import Reply
 from tailrace.errors import ApiError, ErrorCode
 from tailrace.records.batch import read_header
 from tailrace.wire.messages import AlterPartitionRequest
-from tailrace_broker.partitions.partition import Fetched, Partition
+from tailrace_broker.partitions.partition import Fetched, FetchIsolation, Partition
 from tailrace_broker.produce.refused_batches import MISSING
 from tailrace_broker.replication.leader import IsrChange
 
@@ -96,7 +96,7 @@ class Leading:
         parked.done = True
         offset = parked.request.position.offset
         try:
-            records = replica.read_for_follower(offset, FETCH_BYTES, min_one=True).read()
+            records = replica.read(offset, FETCH_BYTES, FetchIsolation.LOG_END, min_one=True).read()
         except ApiError as refused:  # deleted while it waited
             parked.reply(Fetched(refused.code, -1, replica.log.log_start_offset))
             return

@@ -5,9 +5,8 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from tailrace.log.read import Slice
 from tailrace.net.limits.request_memory import RequestMemory
-from tailrace.net.transport.outbox import Outbox
+from tailrace.net.transport.outbox import FILE_PIECES, Outbox
 from tailrace.net.transport.receiving import Receiving
 from tailrace.net.transport.writing import write_all
 from tailrace.wire.connection import AWAITED, CLOSED, UNTAKEN, Promised
@@ -104,7 +103,7 @@ class Answering(Receiving):
         if out and not self._transport.is_closing():
             if len(out) == 1:
                 self._transport.write(out[0])
-            elif self.sends_files and Slice in map(type, out):
+            elif self.sends_files and not FILE_PIECES.isdisjoint(map(type, out)):
                 self._send_files(out)
             else:
                 write_all(self._transport, out)
@@ -112,7 +111,7 @@ class Answering(Receiving):
     def _send_files(self, out: list[Any]) -> None:
         """Past the transport if it has nothing to send, else through it, with copies."""
         if self._transport.get_write_buffer_size():
-            write_all(self._transport, [piece.read() if type(piece) is Slice else piece for piece in out])
+            write_all(self._transport, [piece.read() if type(piece) in FILE_PIECES else piece for piece in out])
             return
         if self._outbox is None:
             self._outbox = Outbox(self._transport.get_extra_info("socket"), self._sent, self._broke)

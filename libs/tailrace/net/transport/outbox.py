@@ -3,7 +3,8 @@
 Its descriptor is a second one of the connection's socket, because uvloop lets nobody watch a transport's own. It is
 used only while the transport itself has nothing to send, so what both write is in order.
 
-A slice may have a carrier, who sends it in place of the event loop. Nothing else is sent meanwhile.
+A slice may be paced: it is sent in turns of some bytes, or by a carrier in place of the event loop. Nothing else is
+sent meanwhile.
 """
 
 from __future__ import annotations
@@ -14,12 +15,37 @@ import socket
 from collections import deque
 from collections.abc import Callable, Iterable
 from contextlib import suppress
-from typing import Any
+from typing import Any, Final, TypeAlias
 
 from tailrace.log.read import Slice
 
 # What one turn of the event loop sends to one client that takes everything at once.
 _TURN_BYTES = 4_194_304
+
+# Sends of a slice what the socket of this descriptor takes at once, and reports later how many bytes that were, None if
+# that is unknown, and whether it failed then. False, and nothing is reported, where it cannot.
+Carrier: TypeAlias = Callable[[Slice, int, Callable[[int | None, bool], None]], bool]
+
+
+class PacedSlice:
+    """A slice that is sent in turns of turn_bytes, or by its carrier."""
+
+    __slots__ = ("carrier", "slice", "turn_bytes")
+
+    def __init__(self, piece: Slice, turn_bytes: int, carrier: Carrier | None) -> None:
+        self.slice = piece
+        self.turn_bytes = turn_bytes
+        self.carrier = carrier
+
+    def __len__(self) -> int:
+        return self.slice.length
+
+    def read(self) -> bytes:
+        """As Slice.read."""
+        return self.slice.read()
+
+
+FILE_PIECES: Final = frozenset({Slice, PacedSlice})
 
 
 class Outbox:
@@ -44,7 +70,7 @@ class Outbox:
     @property
     def unsent_bytes(self) -> int:
         """What has not left yet."""
-        return sum(piece.length if type(piece) is Slice else len(piece) for piece in self._pieces)
+        return sum(map(len, self._pieces))
 
     def send(self, pieces: Iterable[Any]) -> bool:
         """Takes more to send; whether everything has left at once. Otherwise drained is called when it has.
@@ -52,7 +78,7 @@ class Outbox:
         What is sent in turns begins with the next one: this one has been spent on finding it.
         """
         self._pieces.extend(pieces)
-        if any(type(piece) is Slice and piece.turn_bytes and piece.carrier is None for piece in self._pieces):
+        if any(type(piece) is PacedSlice and piece.carrier is None for piece in self._pieces):
             self._watch(True)
             return False
         return self._push()
@@ -75,8 +101,8 @@ class Outbox:
     def _carry(self, pieces: deque[Any]) -> bool:
         """Whether somebody else sends the oldest piece now."""
         piece = pieces[0]
-        if not self._carried and type(piece) is Slice and piece.carrier is not None:
-            self._carried = piece.carrier(piece, self._fd, self._told)
+        if not self._carried and type(piece) is PacedSlice and piece.carrier is not None:
+            self._carried = piece.carrier(piece.slice, self._fd, self._told)
             if not self._carried:
                 piece.carrier = None
         return self._carried
@@ -104,20 +130,24 @@ class Outbox:
     def _send_first(self, pieces: deque[Any]) -> int:
         """Sends of the oldest piece what the socket takes; returns how much of this turn that was."""
         piece = pieces[0]
-        if type(piece) is Slice:
-            most = piece.turn_bytes or _TURN_BYTES
-            most = min(piece.length, most)
-            if piece.loan is not None:
-                sent = self._sock.send(piece.loan.view(most, piece.position))
-            else:
-                sent = os.sendfile(self._fd, piece.file.fileno(), piece.position, most)
-            if not sent:
-                raise OSError("the segment ends before the records that were announced")
-            turn = _TURN_BYTES if piece.turn_bytes else sent
+        if type(piece) is PacedSlice:
+            sent, turn = self._send_file(piece.slice, piece.turn_bytes), _TURN_BYTES
+        elif type(piece) is Slice:
+            turn = sent = self._send_file(piece, _TURN_BYTES)
         else:
             turn = sent = self._sock.send(piece, socket.MSG_MORE if len(pieces) > 1 else 0)
         self._pop(sent)
         return turn
+
+    def _send_file(self, piece: Slice, most: int) -> int:
+        most = min(piece.length, most)
+        if piece.loan is not None:
+            sent = self._sock.send(piece.loan.view(most, piece.position))
+        else:
+            sent = os.sendfile(self._fd, piece.file.fileno(), piece.position, most)
+        if not sent:
+            raise OSError("the segment ends before the records that were announced")
+        return sent
 
     def _pop(self, sent: int) -> None:
         """So many bytes of the oldest piece have left."""
@@ -152,8 +182,10 @@ class Outbox:
 
 def _rest(piece: Any, sent: int) -> Any:
     """What is left of a piece."""
+    if type(piece) is PacedSlice:
+        return PacedSlice(_rest(piece.slice, sent), piece.turn_bytes, piece.carrier)
     if type(piece) is not Slice:
         return memoryview(piece)[sent:]
     rest = Slice(piece.file, piece.position + sent, piece.length - sent)
-    rest.turn_bytes, rest.carrier, rest.loan = piece.turn_bytes, piece.carrier, piece.loan
+    rest.loan = piece.loan
     return rest

@@ -15,7 +15,8 @@ import asyncio
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
-from tailrace.log.read import Carrier, Slice
+from tailrace.log.read import Slice
+from tailrace.net.transport.outbox import Carrier, PacedSlice
 from tailrace_broker.cold_reads.pool import BLOCK_BYTES, BlockPool, HeldBlocks, PooledSlice
 
 # Below it a copy is cheaper than the calls (dataplane.md).
@@ -169,6 +170,7 @@ def loaded(piece: Slice, sends_files: bool, state: dict[str, Any], *, wait: bool
     elif not piece.cached():
         return None
     if reader is not None and reader.reads(piece):
-        piece.turn_bytes, piece.carrier = _SLICE_BYTES, reader.carrier
         reader.soon_go_on(piece)
+        if records is piece:
+            return PacedSlice(piece, _SLICE_BYTES, reader.carrier)
     return records

@@ -15,22 +15,21 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 from tailrace.errors import ApiError, ErrorCode
-from tailrace.log.read import NotCached, Slice
 from tailrace.net.context import Identity
 from tailrace.net.large import Large
 from tailrace.net.turns import in_turns, turns
 from tailrace.wire.hot.fetch import FetchPartition, PartitionData, encode_fetch_answer, node_endpoints
-from tailrace_broker.cold_reads.readers import loaded
-from tailrace_broker.cold_reads.reads import LAST_BYTES, ColdReads
+from tailrace_broker.cold_reads.reads import ColdReads
 from tailrace_broker.fetch.delayed import AskedFetch, DelayedFetch
+from tailrace_broker.fetch.read import Reads
 from tailrace_broker.fetch.sessions import wanted
+from tailrace_broker.partitions.partition import FetchIsolation
 from tailrace_broker.replication.follower import UNKNOWN_EPOCH, diverges
 
 if TYPE_CHECKING:
     from tailrace_broker.broker import Broker
     from tailrace_broker.partitions.partition import Partition
 
-_NOTHING = b""
 _NONE_ABORTED: Sequence[tuple[int, int]] = ()
 _READ_COMMITTED = 1
 _ANY_REPLICA_FROM = 11
@@ -63,6 +62,7 @@ class ConsumerFetch(DelayedFetch):
         "_expired",
         "_full_up",
         "_identity",
+        "_isolation",
         "_large",
         "_looking",
         "_parked",
@@ -75,6 +75,8 @@ class ConsumerFetch(DelayedFetch):
         """large: the thread that encodes very many rows. once: no partition is named twice."""
         super().__init__(broker, cold_reads, asked)
         self._identity: Identity = asked.connection.identity
+        committed = asked.request.isolation_level == _READ_COMMITTED
+        self._isolation = FetchIsolation.TXN_COMMITTED if committed else FetchIsolation.HIGH_WATERMARK
         self._large = large
         wants = wanted(asked.request, asked.session)
         self._wants: list[_Wanted] | None = None  # else all rows of the request, which may be very many
@@ -160,35 +162,27 @@ class ConsumerFetch(DelayedFetch):
 
         Yields where others should have their turn: a row takes some microseconds, a log that is opened for it more.
         """
-        request, last = self._request, self._reads_itself
-        budget, total, rows, failed = min(request.max_bytes, self._broker.config.fetch_max_bytes), 0, [], False
-        enough = min(request.min_bytes, budget)
-        if last:
-            budget = min(budget, LAST_BYTES)
-        self._cold, self._full_up = [], False
-        self._work = 0
+        request, rows, failed = self._request, [], False
+        most_bytes = min(request.max_bytes, self._broker.config.fetch_max_bytes)
+        reads = self._reads = self._new_reads(most_bytes)
+        self._full_up, self._work = False, 0
         for key, want in wanted(request, None) if self._wants is None else self._wants:
             if self._work >= _MOST_ROWS:
                 yield
-            found = len(self._cold)
-            row = self._one(key, want, max(0, budget), total == 0 and not found)
+            row = self._one(key, want, reads)
             self._work += 1
             if row.error_code or row.preferred >= 0 or row.diverging is not None:
                 failed = True
-            elif row.records is not None:
-                size = row.records.length
-                budget -= size
-                total += size
-            elif len(self._cold) > found:
-                missing = self._cold[-1]
-                budget -= missing.length if isinstance(missing, Slice) else 0
             rows.append((key, row))
-        self._enough = (min(enough, 1) if last else enough) - total
-        return rows, failed or self._enough <= 0 or self._full_up or not rows or bool(self._cold)
+        enough = min(request.min_bytes, most_bytes)
+        self._enough = (min(enough, 1) if reads.waits else enough) - reads.found_bytes
+        return rows, failed or self._enough <= 0 or self._full_up or not rows or bool(reads.missing)
 
-    def _one(self, key: bytes, want: FetchPartition, budget: int, first: bool) -> PartitionData:
+    def _one(self, key: bytes, want: FetchPartition, reads: Reads) -> PartitionData:
+        """The partition's row, with a slice in place of its records; without where those are missing."""
         broker = self._broker
-        version, committed = self._version, self._request.isolation_level == _READ_COMMITTED
+        version, isolation = self._version, self._isolation
+        committed = isolation is FetchIsolation.TXN_COMMITTED
         find = broker.readable if version >= _ANY_REPLICA_FROM else broker.leading
         partition, code = find(key, want.partition, by_id=version >= 13)
         if partition is None:
@@ -211,12 +205,11 @@ class ConsumerFetch(DelayedFetch):
                 preferred = broker.preferred_replica(partition, rack, want.fetch_offset)
                 if preferred >= 0:
                     return PartitionData(want.partition, 0, *_marks(partition), None, None, True, preferred=preferred)
-            limit = min(want.max_bytes, budget)
-            piece, aborted = None, _NONE_ABORTED
-            if budget or first:
-                wait = self._reads_itself
-                piece = partition.read(want.fetch_offset, limit, min_one=first, committed=committed, wait=wait)
-                if limit == budget and piece.length and piece.next_offset < partition.visible_end(committed):
+            left, piece, aborted = reads.left_bytes, None, _NONE_ABORTED
+            if left or reads.min_one:
+                piece = reads.find(partition, want.fetch_offset, min(want.max_bytes, left), isolation)
+            if piece is not None:
+                if want.max_bytes >= left and piece.length and piece.next_offset < partition.visible_end(committed):
                     self._full_up = True
                 if committed and log.segments.has_aborted:
                     aborted = log.aborted_transactions(want.fetch_offset, piece)
@@ -224,10 +217,6 @@ class ConsumerFetch(DelayedFetch):
             return PartitionData(want.partition, refused.code, -1, -1, -1, None, None, True)
         except OSError:
             return _unreadable(want.partition)
-        except NotCached as cold:
-            if self._failed:
-                return _unreadable(want.partition)
-            self._cold.append(cold.piece)
         mark = partition.high_watermark
         self._places[partition] = _Place(key, want, 0 if piece is None else piece.length, mark)
         if not partition.settled:  # who reads from here has seen a mark that high from the leader before
@@ -246,8 +235,8 @@ class ConsumerFetch(DelayedFetch):
 
     def _is_enough(self, place: _Place) -> bool:
         """Whether the partition's row is an answer now, or what it has got more makes min_bytes full."""
-        budget = min(self._request.max_bytes, self._broker.config.fetch_max_bytes)
-        row = self._one(place.key, place.want, max(0, budget), True)
+        most_bytes = min(self._request.max_bytes, self._broker.config.fetch_max_bytes)
+        row = self._one(place.key, place.want, self._new_reads(most_bytes))
         if row.error_code or row.preferred >= 0 or row.diverging is not None or row.records is None:
             return True
         self._enough -= row.records.length - place.size_bytes
@@ -276,9 +265,9 @@ class ConsumerFetch(DelayedFetch):
         told: _Told = ([], [], set())
         async for row in turns(rows):
             self._load([row], ready)
-        if self._cold:
+        if self._reads.missing:
             self._looking = None
-            self._ask_disk(self._cold)
+            self._ask_disk()
             return
         async for row in turns(ready):
             self._tell([row], told)
@@ -302,35 +291,27 @@ class ConsumerFetch(DelayedFetch):
         """The answer's buffers; None if it comes later because the disk must be waited for."""
         ready: _Rows = []
         self._load(rows, ready)
-        if not self._cold:
+        if not self._reads.missing:
             return self.encode(ready)
-        self._ask_disk(self._cold)
+        self._ask_disk()
         return None
 
     def _load(self, rows: _Rows, ready: _Rows) -> None:
-        """Puts each row with its records into `ready`, or notes what must come from the disk."""
-        cold, wait = self._cold, self._reads_itself
+        """Puts each row with its records into `ready`; those whose records are missing are left out."""
+        load = self._reads.load
         for key, row in rows:
-            piece = row.records
-            if piece is None:
+            if row.records is None:
                 ready.append((key, row))
                 continue
             try:
-                records = loaded(piece, self._takes_files, self._state, wait=wait) if piece.length else _NOTHING
+                records = load(row.records)
             except ApiError as refused:
                 ready.append((key, _unreadable(row.partition, refused.code)))
-                continue
             except OSError:
                 ready.append((key, _unreadable(row.partition)))
-                continue
-            except NotCached as missing:  # what tells whether these are sound batches
-                records, piece = None, missing.piece
-            if records is not None:
-                ready.append((key, row._replace(records=records)))
-            elif self._failed:
-                ready.append((key, _unreadable(row.partition)))
             else:
-                cold.append(piece)
+                if records is not None:
+                    ready.append((key, row._replace(records=records)))
 
     def encode(self, rows: list[tuple[bytes, PartitionData]]) -> list[Any]:
         """The answer's buffers; an incremental one leaves out what has no news."""

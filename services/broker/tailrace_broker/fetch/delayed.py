@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import asyncio
 from abc import abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from tailrace.log.read import SegmentScan, Slice
 from tailrace.wire.hot.fetch import Fetch
 from tailrace_broker.cold_reads.reads import MOST_TRIES, ColdRead, ColdReads
+from tailrace_broker.fetch.read import Reads
 from tailrace_broker.fetch.sessions import Session
 from tailrace_broker.waiting.operation import DelayedOperation
 
@@ -37,12 +37,12 @@ class DelayedFetch(DelayedOperation):
 
     __slots__ = (
         "_broker",
-        "_cold",
         "_cold_reads",
         "_correlation_id",
         "_failed",
         "_full",
         "_job",
+        "_reads",
         "_request",
         "_session",
         "_state",
@@ -51,6 +51,7 @@ class DelayedFetch(DelayedOperation):
         "_version",
         "future",
     )
+    _reads: Reads  # of the last look
 
     def __init__(self, broker: Broker, cold_reads: ColdReads, asked: AskedFetch) -> None:
         super().__init__()
@@ -60,16 +61,14 @@ class DelayedFetch(DelayedOperation):
         self._request, self._session, self._full = asked.request, asked.session, asked.full
         self._takes_files: bool = asked.connection.sends_files
         self._state: dict[str, Any] = asked.connection.state
-        self._cold: list[Slice | SegmentScan] = []  # what must come from the disk before the rows can be known
         self._job: ColdRead | None = None  # under way on the disk
         self._tries = 0
         self._failed = False  # the disk did
         self.future: asyncio.Future[list[Any]] | None = None
 
-    @property
-    def _reads_itself(self) -> bool:
-        """Whether the disk was asked often enough: now the event loop reads, and waits for it."""
-        return self._tries >= MOST_TRIES
+    def _new_reads(self, max_bytes: int) -> Reads:
+        """For another look; the event loop reads, and waits for the disk, once that was asked often enough."""
+        return Reads(max_bytes, self._takes_files, self._state, self._tries >= MOST_TRIES, self._failed)
 
     def _promise(self) -> asyncio.Future[list[Any]]:
         self.future = asyncio.get_running_loop().create_future()
@@ -79,10 +78,10 @@ class DelayedFetch(DelayedOperation):
     def _park(self, keys: Iterable[Any]) -> None:
         self._broker.purgatory.park(self, keys, self._request.max_wait_ms)
 
-    def _ask_disk(self, pieces: Sequence[Slice | SegmentScan]) -> None:
-        """Has the pieces brought; the whole request is looked at again then."""
+    def _ask_disk(self) -> None:
+        """Has what is missing brought; the whole request is looked at again then."""
         self._tries += 1
-        self._job = self._cold_reads.start(self._state, list(pieces), self._answered_by_disk)
+        self._job = self._cold_reads.start(self._state, list(self._reads.missing), self._answered_by_disk)
 
     def _answered_by_disk(self, error: OSError | None) -> None:
         self._job = None

@@ -11,13 +11,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from tailrace.errors import ApiError, ErrorCode
-from tailrace.log.read import NotCached
 from tailrace.wire.hot.fetch import Fetch, FetchPartition, PartitionData, encode_fetch_answer
-from tailrace_broker.cold_reads.readers import loaded
-from tailrace_broker.cold_reads.reads import LAST_BYTES, ColdReads
+from tailrace_broker.cold_reads.reads import ColdReads
 from tailrace_broker.fetch.delayed import AskedFetch, DelayedFetch
+from tailrace_broker.fetch.read import Reads
 from tailrace_broker.fetch.sessions import MOST_PARTITIONS, FetchSessions, wanted
-from tailrace_broker.partitions.partition import FetchPosition
+from tailrace_broker.partitions.partition import FetchIsolation, FetchPosition
 from tailrace_broker.replication.caught_up import CaughtUp, FollowedPartitions
 
 if TYPE_CHECKING:
@@ -209,26 +208,21 @@ class FollowerFetch(DelayedFetch):
 
     def _reply(self) -> list[Any] | None:
         """The answer's buffers; None if it comes later because the disk must be waited for."""
-        rows, budget, first = [], self._request.max_bytes, True
+        rows, reads = [], self._new_reads(self._request.max_bytes)
         throttle, charged = self._broker.leader_throttle, 0
-        if self._reads_itself:
-            budget = min(budget, LAST_BYTES)
-        self._cold = []
+        self._reads = reads
         for key, want, partition, _ in self.reads:
             if self._has_no_news(key, want, partition):
                 continue
-            row = self._read(want, partition, budget, first=first)
-            if row.records:
-                budget -= len(row.records)
-                if partition.throttled_for(self._request.replica_id):
-                    throttle.charge(len(row.records))
-                    charged += len(row.records)
+            row = self._read(want, partition, reads)
+            if row.records and partition.throttled_for(self._request.replica_id):
+                throttle.charge(len(row.records))
+                charged += len(row.records)
             rows.append((key, row))
-            first = first and not row.records and not self._cold
-        if not self._cold:
+        if not reads.missing:
             return self._encode(rows)
         throttle.charge(-charged)  # none of it leaves yet
-        self._ask_disk(self._cold)
+        self._ask_disk()
         return None
 
     def _has_no_news(self, key: bytes, want: FetchPartition, partition: Partition) -> bool:
@@ -259,35 +253,22 @@ class FollowerFetch(DelayedFetch):
             session_id = session.session_id
         return encode_fetch_answer(self._version, self._correlation_id, session_id, 0, list(topics.items()))
 
-    def _read(self, want: FetchPartition, partition: Partition, budget: int, *, first: bool) -> PartitionData:
-        """The partition's row; without records, and a note in _cold, where the disk would have to be waited for."""
-        log, records = partition.log, _NOTHING
+    def _read(self, want: FetchPartition, partition: Partition, reads: Reads) -> PartitionData:
+        """The partition's row; without records where those are missing."""
+        log, piece, records = partition.log, None, None
         try:
             behind = log.log_end_offset > want.fetch_offset and not self._held_back(partition)
-            if behind and (budget > 0 or first):
-                limit = min(want.max_bytes, max(0, budget))
-                records = self._records(partition, want.fetch_offset, limit, first)
+            if behind and (reads.left_bytes or reads.min_one):
+                limit = min(want.max_bytes, reads.left_bytes)
+                piece = reads.find(partition, want.fetch_offset, limit, FetchIsolation.LOG_END)
+            if piece is not None:
+                records = reads.load(piece)
         except ApiError as refused:
             return _refused(want.partition, refused.code, partition)
         except OSError:
             return _refused(want.partition, ErrorCode.KAFKA_STORAGE_ERROR)
-        except NotCached as cold:
-            if self._failed:
-                return _refused(want.partition, ErrorCode.KAFKA_STORAGE_ERROR)
-            self._cold.append(cold.piece)
         mark = partition.high_watermark
-        return PartitionData(want.partition, 0, mark, mark, log.log_start_offset, records)
-
-    def _records(self, partition: Partition, offset: int, limit: int, first: bool) -> Any:
-        """As they will be sent; raises NotCached."""
-        wait = self._reads_itself
-        piece = partition.read_for_follower(offset, limit, min_one=first, wait=wait)
-        if not piece.length:
-            return _NOTHING
-        records = loaded(piece, self._takes_files, self._state, wait=wait)
-        if records is None:
-            raise NotCached(piece)
-        return records
+        return PartitionData(want.partition, 0, mark, mark, log.log_start_offset, records or _NOTHING)
 
 
 def _refused(index: int, code: int, partition: Partition | None = None) -> PartitionData:

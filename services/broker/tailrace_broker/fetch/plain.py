@@ -3,9 +3,14 @@
 v7: sessions (KIP-227). v9: leader epochs (KIP-320). v12: flexible, with the epoch of the last record read; where our
 history differs, diverging_epoch says from where (KIP-595). v13: topic ids (KIP-516). v16: leader hints (KIP-951).
 
-Consumers: consumer.py. Followers: follower.py. Both are a DelayedFetch (delayed.py), which waits if it must. Large
-pieces of a log leave as slices, which the connection sends from the page cache uncopied. What is not in the page cache
-is brought there by threads first (cold_reads/). fast.py does the same for the usual request with less work.
+    handle   decode; a thread decodes very many rows
+    serve    open the session (sessions.py), then a consumer's fetch or a follower's (consumer.py, follower.py)
+    look     at each partition: why it is refused, or its records, as far as max_bytes goes (read.py)
+    answer   at once; or when there are min_bytes, after max_wait_ms, or when the disk has brought what is missing
+             (delayed.py, cold_reads/)
+
+Large pieces of a log leave as slices, which the connection sends from the page cache uncopied. fast.py does the same
+for the usual request with less work.
 """
 
 from __future__ import annotations

@@ -7,6 +7,7 @@ high watermark is the log end: what is appended is committed (KIP-497 with an IS
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from enum import Enum
 from typing import Any, NamedTuple
 from uuid import UUID
 
@@ -32,6 +33,14 @@ class EndWaiters:
 
     def __init__(self) -> None:
         self.waiters: set[Any] = set()
+
+
+class FetchIsolation(Enum):
+    """Where the log ends for a reader: a follower's, a consumer's, and a consumer's at read_committed."""
+
+    LOG_END = 0
+    HIGH_WATERMARK = 1
+    TXN_COMMITTED = 2
 
 
 class FetchPosition(NamedTuple):
@@ -322,15 +331,25 @@ class Partition:
         leading = self.leading
         return leading is None or self.high_watermark >= leading.epoch_start_offset
 
-    def read(self, offset: int, max_bytes: int, *, min_one: bool, committed: bool = False, wait: bool = True) -> Slice:
-        """Whole batches below the high watermark (committed: the last stable offset); OFFSET_OUT_OF_RANGE elsewhere.
+    def read(
+        self,
+        offset: int,
+        max_bytes: int,
+        isolation: FetchIsolation = FetchIsolation.HIGH_WATERMARK,
+        *,
+        min_one: bool,
+        wait: bool = True,
+    ) -> Slice:
+        """Whole batches below where the isolation ends the log; OFFSET_OUT_OF_RANGE beyond the log.
 
         Between there and the log end there is nothing to read yet, which is no error. Without `wait` as read_cached.
         """
         log = self.log
         if not log.log_start_offset <= offset <= log.log_end_offset:
             raise ApiError(ErrorCode.OFFSET_OUT_OF_RANGE)
-        end = self.visible_end(committed) if committed else self.high_watermark
+        end: int | None = self.high_watermark
+        if isolation is not FetchIsolation.HIGH_WATERMARK:
+            end = None if isolation is FetchIsolation.LOG_END else self.visible_end(True)
         return (log.read if wait else log.read_cached)(offset, max_bytes, end, min_one)
 
     def visible_end(self, committed: bool) -> int:
@@ -382,10 +401,6 @@ class Partition:
         if not names or leading is None or broker_id in leading.isr:
             return False
         return throttled(names, self.index, self.node.node_id)
-
-    def read_for_follower(self, offset: int, max_bytes: int, *, min_one: bool, wait: bool = True) -> Slice:
-        """Whole batches up to the log end; Without `wait` as Log.read_cached."""
-        return (self.log.read if wait else self.log.read_cached)(offset, max_bytes, None, min_one)
 
     def propose_isr(self, *, shrink: bool = True) -> IsrChange | None:
         """The AlterPartition that is due, see LeaderState.propose; shrink=False looks for who may join only."""

@@ -15,7 +15,7 @@ from tailrace.log.filesystem.memory import MemoryFilesystem
 from tailrace.log.log import Log
 from tailrace.metadata.image import BrokerImage, PartitionImage
 from tailrace.records.record import Record, build
-from tailrace_broker.partitions.partition import Fetched, Partition
+from tailrace_broker.partitions.partition import Fetched, FetchIsolation, Partition
 from tailrace_broker.replication.node import NO_EPOCH, Node
 
 LAG_MS = 10_000
@@ -59,7 +59,7 @@ class Trio:
         leader.advance()
         records = b""
         if diverging is None:
-            records = leader.read_for_follower(position.offset, 1 << 20, min_one=True).read()
+            records = leader.read(position.offset, 1 << 20, FetchIsolation.LOG_END, min_one=True).read()
         log = leader.log
         me.fetched(Fetched(0, leader.high_watermark, log.log_start_offset, records, diverging), 1)
 
@@ -133,7 +133,7 @@ def test_what_came_before_a_damaged_batch_is_to_be_flushed_before_a_follower_tel
     leader, follower = trio.replicas[0], Partition("t", UUID(int=9), 0, trio.opener(), trio.nodes[1])
     follower.apply(trio.image)
     trio.produce(b"a", b"b", b"c")
-    records = bytearray(leader.read_for_follower(0, 1 << 20, min_one=True).read())
+    records = bytearray(leader.read(0, 1 << 20, FetchIsolation.LOG_END, min_one=True).read())
     records[-1] ^= 1
     with pytest.raises(ApiError, match="CORRUPT_MESSAGE"):
         follower.fetched(Fetched(0, 0, 0, bytes(records)), 1)

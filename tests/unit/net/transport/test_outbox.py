@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from tailrace.log.filesystem.real import RealFile
 from tailrace.log.read import Slice
-from tailrace.net.transport.outbox import Outbox
+from tailrace.net.transport.outbox import Outbox, PacedSlice
 
 
 @pytest.mark.parametrize("turn_bytes", [0, 1000])
@@ -24,13 +24,13 @@ async def test_what_is_sent_in_turns_begins_with_the_next_one(tmp_path: Path, tu
     file = RealFile(str(tmp_path / "f"), os.O_RDWR | os.O_CREAT)
     file.pwritev([b"x" * 3000], 0)
     piece = Slice(file, 0, 3000)
-    piece.turn_bytes = turn_bytes
+    sent = PacedSlice(piece, turn_bytes, None) if turn_bytes else piece
     ours, theirs = socket.socketpair()
     for end in (ours, theirs):
         end.setblocking(False)
     drained = asyncio.Event()
     outbox = Outbox(ours, drained.set, lambda error: pytest.fail(str(error)))
-    assert outbox.send([b"head", piece]) is (turn_bytes == 0)
+    assert outbox.send([b"head", sent]) is (turn_bytes == 0)
     if turn_bytes:
         with pytest.raises(BlockingIOError):
             theirs.recv(1)
@@ -133,10 +133,10 @@ class Lent:
 PART = 30_000
 
 
-def carried(file: RealFile, carrier: Any, position: int = 0, length: int = SIZE, *, lent: bool = False) -> Slice:
+def carried(file: RealFile, carrier: Any, position: int = 0, length: int = SIZE, *, lent: bool = False) -> PacedSlice:
     piece = Slice(file, position, length)
-    piece.turn_bytes, piece.carrier, piece.loan = 131_072, carrier, Lent(file) if lent else None
-    return piece
+    piece.loan = Lent(file) if lent else None
+    return PacedSlice(piece, 131_072, carrier)
 
 
 @settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
