@@ -66,7 +66,7 @@ setup_venv() {
   say "Installing Tailrace and what it needs${extras:+ (with $extras)} into .venv"
   target=.${extras:+[$extras]}
   uv_environment
-  if "$venv/bin/python" -m pip install -q -c constraints.txt uv &&
+  if "$venv/bin/python" -m pip install -q -c constraints.txt pip uv &&
     "$venv/bin/uv" pip install -q --python "$venv/bin/python" --compile-bytecode -c constraints.txt -e "$target"; then
     :
   else

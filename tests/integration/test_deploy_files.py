@@ -1,13 +1,15 @@
-"""What deploy/ has for systemd: systemd's own tools read it, and every unit is as hardened as the others."""
+"""What deploy/ has for systemd and for Compose: systemd's own tools read it, and what runs is hardened and bounded."""
 
 from __future__ import annotations
 
+import re
 import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+import yaml
 
 from support.commands import ROOT
 from support.plugin import leave_out
@@ -35,7 +37,13 @@ def settings(unit: Path) -> list[str]:
 def test_every_service_has_a_unit_and_all_run_alike() -> None:
     assert {unit.name for unit in UNITS} == {"tailrace.service", *(f"tailrace-{role}@.service" for role in ROLES)}
     (alike,) = {tuple(settings(unit)) for unit in UNITS}
-    assert {"User=tailrace", "NoNewPrivileges=yes", "ProtectSystem=strict", "CapabilityBoundingSet="} <= set(alike)
+    assert {
+        "MemoryMax=80%",
+        "User=tailrace",
+        "NoNewPrivileges=yes",
+        "ProtectSystem=strict",
+        "CapabilityBoundingSet=",
+    } <= set(alike)
 
 
 def test_systemd_accepts_the_units(tmp_path: Path) -> None:
@@ -56,3 +64,16 @@ def test_systemd_makes_the_user(tmp_path: Path) -> None:
     run("systemd-sysusers", f"--root={tmp_path}", ROOT / "deploy" / "sysusers.d" / "tailrace.conf")
     (line,) = (line for line in (tmp_path / "etc/passwd").read_text().splitlines() if line.startswith("tailrace:"))
     assert line.split(":")[5:] == ["/var/lib/tailrace", "/usr/sbin/nologin"]
+
+
+COMPOSE = sorted((ROOT / "deploy" / "compose").glob("*.yml"))
+
+
+@pytest.mark.parametrize("path", COMPOSE, ids=lambda path: path.name)
+def test_a_compose_file_pins_images_bounds_memory_and_has_no_password_of_its_own(path: Path) -> None:
+    text = path.read_text(encoding="utf-8")
+    for name, service in yaml.safe_load(text)["services"].items():
+        assert re.fullmatch(r"\$\{\w+_IMAGE:-[\w:]+\}\$\{\w+_DIGEST:-\}", service["image"]), name
+        assert "mem_limit" in service or name == "secret", name
+    passwords = re.findall(r"\$\{\w*PASSWORD[^}]*\}", text)
+    assert all(":?" in one for one in passwords) and bool(passwords) is (path.name == "cluster.yml")

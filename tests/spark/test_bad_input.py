@@ -10,6 +10,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from support.spark_cluster import SparkCluster
+from support.spark_jars import VERSION
 from tailrace_spark import jobs, preflight, values
 from tailrace_spark.cli import parse, run
 from tailrace_spark.connector import coordinates, jars_in
@@ -120,11 +121,11 @@ def test_settings_without_a_value_are_refused() -> None:
 
 
 def test_a_folder_without_a_jar_is_told_which(tmp_path: Path, jars: Path) -> None:
-    assert len(jars_in(jars, "4.0.0")) == len(coordinates("4.0.0"))
-    with pytest.raises(Refusal, match=r"has no spark-sql-kafka-0-10_2.13-4.0.0.jar"):
-        jars_in(tmp_path, "4.0.0")
+    assert len(jars_in(jars, VERSION)) == len(coordinates(VERSION))
+    with pytest.raises(Refusal, match=f"has no spark-sql-kafka-0-10_2.13-{VERSION}.jar"):
+        jars_in(tmp_path, VERSION)
     with pytest.raises(Refusal, match="is not a folder"):
-        jars_in(tmp_path / "none", "4.0.0")
+        jars_in(tmp_path / "none", VERSION)
 
 
 def test_a_session_without_the_connector_is_refused(spark: SparkSession) -> None:

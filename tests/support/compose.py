@@ -43,6 +43,8 @@ class ComposeCluster:
         self._environ = {
             **os.environ,
             **docker_engine.environment(),
+            "POSTGRES_PASSWORD": "ofPostgres",
+            "REDIS_PASSWORD": "ofRedis",
             "TAILRACE_HOST": "127.0.0.1",
             "TAILRACE_PORT": str(port),
             "TAILRACE_PORT_1": str(port + 1),

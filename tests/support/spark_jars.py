@@ -10,7 +10,7 @@ from pathlib import Path
 
 from tailrace_spark.connector import coordinates
 
-VERSION = "4.0.0"
+VERSION = "4.0.4"
 NEWEST = "4.2.0"
 ROOT = Path(__file__).resolve().parents[2]
 POM = """<project xmlns="http://maven.apache.org/POM/4.0.0"><modelVersion>4.0.0</modelVersion>

@@ -18,6 +18,8 @@ import yaml
 
 from support.helm import BUILD_S, CHART, Manifest, helm, of_kind, render
 from support.pods import image_environ
+from support.ports import HOST, free_ports
+from support.waiting import until
 from tailrace.config import Config
 from tailrace.config.config import environment_name
 from tailrace.config.definitions import DEFINITIONS
@@ -215,3 +217,101 @@ def test_a_brokers_rack_is_the_zone_of_its_node(tmp_path: Path, labels: dict[str
     assert (tmp_path / "target" / "server.properties").read_text() == properties_of(manifests) + line
     secret = tmp_path / "target" / "cluster.secret"
     assert secret.read_text() == "s" * 32 and secret.stat().st_mode & 0o777 == 0o600
+
+
+@pytest.mark.parametrize(
+    ("given", "rendered"),
+    [("", None), ("-", ""), ("fast", "fast"), ("true", "true"), ("123", "123"), ("a: b", "a: b")],
+)
+def test_a_storage_class_is_text_and_a_dash_is_none_at_all(given: str, rendered: str | None) -> None:
+    storage = {"storage": {"size": "1", "storageClassName": given}}
+    sets = of_kind(render(values={"controller": storage, "broker": storage, "postgresql": storage}), "StatefulSet")
+    for name in ("controller", "broker", "postgresql"):
+        (claim,) = sets[f"r-tailrace-{name}"]["spec"]["volumeClaimTemplates"]
+        assert claim["spec"].get("storageClassName") == rendered
+        assert claim["spec"]["resources"]["requests"]["storage"] == "1"
+
+
+def typed(schema: dict[str, Any], path: str = "values") -> Iterator[str]:
+    """The maps and lists whose content has no type."""
+    if schema.get("type") == "object" and "properties" not in schema and "additionalProperties" not in schema:
+        yield path
+    if schema.get("type") == "array" and "items" not in schema:
+        yield path
+    for name, inner in schema.get("properties", {}).items():
+        yield from typed(inner, f"{path}.{name}")
+
+
+def test_every_map_and_list_of_the_values_has_a_type() -> None:
+    assert not list(typed(json.loads((CHART / "values.schema.json").read_text())))
+
+
+DIGEST = f"sha256:{'ab' * 32}"
+
+
+def images(manifests: list[Manifest]) -> set[str]:
+    found = set()
+    for one in manifests:
+        pod = one["spec"].get("template", {}).get("spec", {}) if "spec" in one else {}
+        found |= {each["image"] for each in (*pod.get("initContainers", ()), *pod.get("containers", ()))}
+    return found
+
+
+def test_images_have_a_digest_where_one_is_given() -> None:
+    assert {image.partition(":")[0] for image in images(render())} == {"tailrace", "postgres", "redis"}
+    assert not [image for image in images(render()) if "@" in image]
+    given = {"digest": DIGEST}
+    pinned = images(render(values={"image": given, "postgresql": given, "redis": given}))
+    assert {"postgres:17", "redis:7"} <= {image.removesuffix(f"@{DIGEST}") for image in pinned}
+    assert all(image.endswith(f"@{DIGEST}") for image in pinned)
+    with pytest.raises(ValueError, match="digest"):
+        render(values={"image": {"digest": "sha256:12"}})
+
+
+def pods(manifests: list[Manifest]) -> Iterator[tuple[str, dict[str, Any]]]:
+    for kind in ("StatefulSet", "Deployment", "Job"):
+        for name, found in of_kind(manifests, kind).items():
+            yield name, found["spec"]["template"]["spec"]
+
+
+@pytest.mark.parametrize("options", VALUES, ids=IDS)
+def test_every_container_has_a_limit_of_memory(options: tuple[str, ...]) -> None:
+    for name, pod in pods(render(*options)):
+        for container in (*pod.get("initContainers", ()), *pod["containers"]):
+            assert "memory" in container["resources"]["limits"], (name, container["name"])
+
+
+@pytest.mark.parametrize("options", VALUES, ids=IDS)
+def test_only_a_container_that_asks_the_api_server_has_a_token(options: tuple[str, ...]) -> None:
+    for name, pod in pods(render(*options)):
+        assert pod["automountServiceAccountToken"] is False
+        tokens = {volume["name"] for volume in pod.get("volumes", ()) if "serviceAccountToken" in str(volume)}
+        for container in (*pod.get("initContainers", ()), *pod["containers"]):
+            mounted = tokens & {mount["name"] for mount in container.get("volumeMounts", ())}
+            asks = any(one["name"] == "ZONE_LABEL" for one in container.get("env", ()))
+            assert bool(mounted) is asks, (name, container["name"])
+
+
+def printed(*command: str, **environ: str) -> str:
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env={**os.environ, **environ})
+    return done.stdout
+
+
+def test_the_charts_redis_has_a_password_that_no_argument_shows() -> None:
+    manifests = render()
+    secret = of_kind(manifests, "Secret")["r-tailrace-quota-store"]["stringData"]
+    assert secret["url"] == f"redis://:{secret['password']}@r-tailrace-redis.default.svc:6379"
+    (container,) = of_kind(manifests, "Deployment")["r-tailrace-redis"]["spec"]["template"]["spec"]["containers"]
+    assert secret["password"] not in str(container)
+    server = subprocess.Popen(
+        [*container["command"][:2], container["command"][2].replace("save", f"port {(port := free_ports(1))}\nsave")],
+        env={**os.environ, "REDIS_PASSWORD": secret["password"]},
+        stdout=subprocess.DEVNULL,
+    )
+    try:
+        ask = ("redis-cli", "-h", HOST, "-p", str(port))
+        until(lambda: "NOAUTH" in printed(*ask, "PING"), "redis")
+        assert printed(*ask, "PING", REDISCLI_AUTH=secret["password"]).strip() == "PONG"
+    finally:
+        server.terminate()
+        assert server.wait(30) == 0  # it has the signal itself, not a shell in front of it

@@ -4,7 +4,7 @@
 
 {{- define "tailrace.selector" -}}
 app.kubernetes.io/name: tailrace
-app.kubernetes.io/instance: {{ .root.Release.Name }}
+app.kubernetes.io/instance: {{ .root.Release.Name | quote }}
 app.kubernetes.io/component: {{ .role }}
 {{- end }}
 
@@ -15,8 +15,18 @@ app.kubernetes.io/managed-by: {{ .root.Release.Service }}
 helm.sh/chart: {{ printf "%s-%s" .root.Chart.Name .root.Chart.Version }}
 {{- end }}
 
+{{/* An image, quoted: its name with the tag, and the digest, if one is given, which decides. */}}
+{{- define "tailrace.pinned" -}}
+{{ printf "%s%s" .name (ternary (printf "@%s" .digest) "" (ne (default "" .digest) "")) | quote }}
+{{- end }}
+
 {{- define "tailrace.image" -}}
-{{ .Values.image.repository }}:{{ .Values.image.tag | default .Chart.AppVersion }}
+{{ include "tailrace.pinned" (dict "name" (printf "%s:%s" .Values.image.repository (.Values.image.tag | default .Chart.AppVersion)) "digest" .Values.image.digest) }}
+{{- end }}
+
+{{/* Of a volume claim; "-" is Helm's word for a class without a name, which provisions nothing. */}}
+{{- define "tailrace.storageClass" -}}
+{{- with .storageClassName }}storageClassName: {{ ternary "" . (eq . "-") | quote }}{{ end }}
 {{- end }}
 
 {{- define "tailrace.secretName" -}}
@@ -33,7 +43,7 @@ helm.sh/chart: {{ printf "%s-%s" .root.Chart.Name .root.Chart.Version }}
 
 {{/* A selector of the pods of all services, without stores and jobs. */}}
 {{- define "tailrace.services" -}}
-matchLabels: {app.kubernetes.io/name: tailrace, app.kubernetes.io/instance: {{ .Release.Name }}}
+matchLabels: {app.kubernetes.io/name: tailrace, app.kubernetes.io/instance: {{ .Release.Name | quote }}}
 matchExpressions:
   - {key: app.kubernetes.io/component, operator: In, values: [controller, broker, coordinator, quota, gateway]}
 {{- end }}
