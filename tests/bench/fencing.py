@@ -19,7 +19,6 @@ from support.controllers import Node
 from support.metadata import broker, topic_id
 from tailrace.metadata.records import BrokerRegistrationChangeRecord, MetadataRecord, PartitionRecord, TopicRecord
 from tailrace.metadata.replay import replay
-from tailrace.steps import whole
 from tailrace_controller.controller import Controller
 from tailrace_controller.controller_result import ControllerResult
 from tailrace_controller.decide import brokers
@@ -77,7 +76,7 @@ def steps(controller: Controller) -> dict[str, float]:
         found[name] = min(spent)
         return result
 
-    records = timed("decide", lambda: whole(brokers.expire(image, 0, 10, config))).records
+    records = timed("decide", lambda: brokers.expire(image, 0, 10, config)).records
     offset = image.offset + len(records)
     after = timed("new image", lambda: replay(image, records, offset, controller.epoch))
     made = Decided(None, records, image, after, ElectionCounts(), [])
@@ -99,9 +98,9 @@ async def fence(controller: Controller, number: int) -> Round:
     """Fences a live broker as the watch does, and unfences it."""
     epoch, config = controller.image.brokers[number].broker_epoch, controller.config
     clocks = [(time.perf_counter(), time.process_time())]
-    await controller.run(lambda image: brokers.hand_over(image, number, epoch, config), behind=False)
+    await controller.run_in_thread(lambda image: brokers.hand_over(image, number, epoch, config), behind=False)
     clocks.append((time.perf_counter(), time.process_time()))
-    await controller.run(lambda image: brokers.expire(image, number, epoch, config))
+    await controller.run_in_thread(lambda image: brokers.expire(image, number, epoch, config))
     clocks.append((time.perf_counter(), time.process_time()))
     (began, cpu), (moved, moved_cpu), (over, over_cpu) = clocks
     await restore(controller, number, epoch)

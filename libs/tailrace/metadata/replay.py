@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable
 from dataclasses import replace
-from typing import Any, Final, TypeVar
+from typing import Any, TypeVar
 from uuid import UUID
 
 from tailrace.kafka.resources import ConfigResource
@@ -36,10 +36,8 @@ from tailrace.metadata.records import (
     TopicRecord,
     UnregisterBrokerRecord,
 )
-from tailrace.steps import Steps, whole
 
 T = TypeVar("T")
-RECORDS_AT_ONCE: Final = 100  # a record takes some ten microseconds to decode and to apply
 
 
 class _Draft:
@@ -68,31 +66,20 @@ class _Draft:
             self.partitions[name] = list(self.peek("topics")[name].partitions)
         return self.partitions[name]
 
-    def finish(self) -> Steps[MetadataImage]:
-        """Returns the new image; yields as replay_in_pieces does."""
-        for number, (name, partitions) in enumerate(self.partitions.items(), 1):
+    def finish(self) -> MetadataImage:
+        """Returns the new image."""
+        for name, partitions in self.partitions.items():
             topics = self.mapping("topics")
             topics[name] = replace(topics[name], partitions=tuple(partitions))
-            if not number % RECORDS_AT_ONCE:
-                yield
         return replace(self.image, **self.changes) if self.changes else self.image
-
-
-def replay_in_pieces(
-    image: MetadataImage, records: Iterable[MetadataRecord], offset: int, epoch: int
-) -> Steps[MetadataImage]:
-    """As replay; yields after every RECORDS_AT_ONCE of them: others have their turn, and see the image from before."""
-    draft = _Draft(image)
-    for number, record in enumerate(records, 1):
-        RULES[type(record)](draft, record)
-        if not number % RECORDS_AT_ONCE:
-            yield
-    return replace((yield from draft.finish()), offset=offset, epoch=epoch)
 
 
 def replay(image: MetadataImage, records: Iterable[MetadataRecord], offset: int, epoch: int) -> MetadataImage:
     """Returns the image after a batch whose last record has this offset; copies each touched mapping once."""
-    return whole(replay_in_pieces(image, records, offset, epoch))
+    draft = _Draft(image)
+    for record in records:
+        RULES[type(record)](draft, record)
+    return replace(draft.finish(), offset=offset, epoch=epoch)
 
 
 def planned(image: MetadataImage, records: Iterable[MetadataRecord]) -> MetadataImage:

@@ -23,8 +23,6 @@ from tailrace.metadata.image import MetadataImage
 from tailrace.metadata.replay import replay
 from tailrace.net import turns
 from tailrace.net.metadata.batches import MetadataBatch, Snapshot, encode_snapshot, encode_snapshot_in_steps
-from tailrace.net.pieces import in_turns, others_first
-from tailrace.steps import ROWS_A_STEP, Steps, in_one_step, whole
 from tailrace_controller.controller_result import ControllerResult, Decision
 from tailrace_controller.decision import Decided, decided, encoded
 from tailrace_controller.deferred_queue import DeferredQueue
@@ -57,8 +55,13 @@ if TYPE_CHECKING:
 R = TypeVar("R")
 T = TypeVar("T")
 RECORDS_BETWEEN_SNAPSHOTS = 5_000
+FEW_RECORDS = 200  # are replayed sooner than a thread is there
 LEAVE_MS = 500
 LOAD_WAIT_MS = 3_000  # whoever asks while the log is loaded, or a renewal is late, need not ask again
+
+
+async def _at_once(work: Callable[[], T]) -> T:
+    return work()
 
 
 class Unheard(Exception):
@@ -105,7 +108,7 @@ class Controller:
         self._random = random
         self._database = database
         self._seen = SeenOffsets(seen_file)
-        self._deciding = asyncio.Lock()  # held by what takes several steps, or a thread: others that write wait
+        self._deciding = asyncio.Lock()  # held while a thread decides: others that write wait
         self._next_long = asyncio.Lock()  # of those that a thread decides: the others go first
         self._grown = asyncio.Event()  # the log did, since a snapshot was thought of
         self._renew = asyncio.Event()
@@ -212,46 +215,45 @@ class Controller:
         """Takes a decision and returns its reply once committed; NOT_CONTROLLER when it cannot be known.
 
         behind=False lets a decision without records answer at once: its reply may say only what is committed.
-        One of several steps is a single decision nevertheless: reads and heartbeats go on between them, and others that
-        want to write wait.
+        It is taken at once; one that looks at all partitions is run_in_thread's.
         """
         if not self.active:
             await self.until_active()
-        made = in_one_step(decided(decide, self.image, self.epoch))
-        if made is None or (made.records and self._deciding.locked()):
-            made = await self._decide_alone(decide, in_turns)
+        made = decided(decide, self.image, self.epoch)
+        if made.records and self._deciding.locked():
+            made = await self._decide_alone(decide, _at_once)
         elif made.records:
             self._take(made)
+        return await self._answer(made, behind=behind)
+
+    async def run_in_thread(self, decide: Decision[R], *, behind: bool = True) -> R:
+        """As run, but a thread decides: reads and heartbeats go on meanwhile, and other decisions that write wait."""
+        return await self._answer(await self._decide_alone(decide, self._database.beside), behind=behind)
+
+    async def run_long(self, decide: Decision[R]) -> R:
+        """As run_in_thread, for clients: others that write have their turn before the next decision of this kind."""
+        async with self._next_long:
+            made = await self._decide_alone(decide, self._database.beside)
+        return await self._answer(made, behind=True)
+
+    async def _answer(self, made: Decided[R], *, behind: bool) -> R:
         if made.records or behind:
             await self._until_committed(made.after.offset)
         return made.reply
 
-    async def run_long(self, decide: Decision[R]) -> R:
-        """The same for what clients ask for and may take long: a thread decides, while reads and heartbeats go on.
-
-        Others that want to write have their turn before the next long one.
-        """
-        async with self._next_long:
-            made = await self._decide_alone(decide, self._beside)
-        await self._until_committed(made.after.offset)
-        return made.reply
-
     async def _decide_alone(
-        self, decide: Decision[R], take_steps: Callable[[Steps[Decided[R]]], Awaitable[Decided[R]]]
+        self, decide: Decision[R], do: Callable[[Callable[[], Decided[R]]], Awaitable[Decided[R]]]
     ) -> Decided[R]:
-        """Nobody else changes the image from the first step to the last."""
+        """Nothing else changes the image from the beginning of the decision to its end."""
         async with self._deciding:
             if not self.active:
                 await self.until_active()
             before, epoch = self.image, self.epoch
-            made = await take_steps(decided(decide, before, epoch))
+            made = await do(partial(decided, decide, before, epoch))
             self._check_undisturbed(before, epoch)
             if made.records:
                 self._take(made)
             return made
-
-    async def _beside(self, steps: Steps[Decided[R]]) -> Decided[R]:
-        return await self._database.beside(partial(whole, steps))
 
     async def read(self, decide: Callable[[MetadataImage], R]) -> R:
         """What a thread finds in the newest image, once all of that is committed; NOT_CONTROLLER as above."""
@@ -286,7 +288,6 @@ class Controller:
         """Returns when the log reaches beyond offset or the active controller changes, or after the timeout."""
         if self.followed.end_offset <= offset and timeout_ms > 0:
             await self._published.next(timeout_ms)
-            await others_first()  # all who wait are woken together, and each may be answered megabytes
 
     # -- the terms ------------------------------------------------------------------------------------------------
 
@@ -351,7 +352,7 @@ class Controller:
 
     async def _replayed(self, replay: Callable[[], T], loaded: StoredLog) -> T:
         """A thread replays what may take long."""
-        if loaded.snapshot is None and len(loaded.records) <= ROWS_A_STEP:
+        if loaded.snapshot is None and len(loaded.records) <= FEW_RECORDS:
             return replay()
         return await self._database.beside(replay)
 
@@ -384,7 +385,7 @@ class Controller:
         self._renew.clear()
         if self.image.offset < 0:
             first = ControllerResult(None, bootstrap.first_records(self.new_uuid()))
-            self._take(whole(decided(lambda _: first, self.image, self.epoch)))
+            self._take(decided(lambda _: first, self.image, self.epoch))
         else:
             self._note(at_once=True)
             self.ready.set()

@@ -7,7 +7,6 @@ from typing import Final, Generic, TypeAlias, TypeVar
 from tailrace.errors import ApiError, ErrorCode
 from tailrace.metadata.image import MetadataImage
 from tailrace.metadata.records import MetadataRecord
-from tailrace.steps import Steps
 
 R = TypeVar("R")
 MAX_RECORDS: Final = 10_000  # of one request of a user's, as in Kafka: everybody else waits for its decision
@@ -21,8 +20,7 @@ class ControllerResult(Generic[R]):
     records: tuple[MetadataRecord, ...] = ()
 
 
-# One that looks at all partitions does so in steps.
-Decision: TypeAlias = Callable[[MetadataImage], ControllerResult[R] | Steps[ControllerResult[R]]]
+Decision: TypeAlias = Callable[[MetadataImage], ControllerResult[R]]
 
 
 def check_size(records: Sized, more: int = 0) -> None:

@@ -7,10 +7,9 @@ from typing import Any, Generic, TypeVar
 from tailrace.metadata import codec
 from tailrace.metadata.image import MetadataImage
 from tailrace.metadata.records import MetadataRecord
-from tailrace.metadata.replay import replay_in_pieces
+from tailrace.metadata.replay import replay
 from tailrace.net.metadata.batches import MetadataBatch, encode_batch
-from tailrace.steps import Steps
-from tailrace_controller.controller_result import ControllerResult, Decision
+from tailrace_controller.controller_result import Decision
 from tailrace_controller.decide import record_text, resources
 from tailrace_controller.election_counts import ElectionCounts, counted
 from tailrace_controller.metadata_log.stored import StoredRecord
@@ -30,16 +29,13 @@ class Decided(Generic[R]):
     warnings: list[str]
 
 
-def decided(decide: Decision[R], image: MetadataImage, epoch: int) -> Steps[Decided[R]]:
-    """Takes a decision of this controller epoch on an image: a little one in one step."""
-    found = decide(image)
-    effects = found if isinstance(found, ControllerResult) else (yield from found)
+def decided(decide: Decision[R], image: MetadataImage, epoch: int) -> Decided[R]:
+    """Takes a decision of this controller epoch on an image."""
+    effects = decide(image)
     records = effects.records
     record_text.check(records)
-    after = image
-    if records:
-        after = yield from replay_in_pieces(image, records, image.offset + len(records), epoch)
-    elections = yield from counted(records)
+    after = replay(image, records, image.offset + len(records), epoch) if records else image
+    elections = counted(records)
     return Decided(effects.reply, records, image, after, elections, resources.without_effect(records))
 
 

@@ -11,7 +11,6 @@ from tailrace.errors import ApiError
 from tailrace.kafka.features import ELIGIBLE_LEADER_REPLICAS_VERSION, INITIAL
 from tailrace.metadata.image import MetadataImage
 from tailrace.metadata.records import FeatureLevelRecord, MetadataRecord
-from tailrace.steps import Steps
 from tailrace_controller.controller import Controller
 from tailrace_controller.controller_result import ControllerResult
 from tailrace_controller.decide import elections, internal_topics, preferred_leaders
@@ -67,9 +66,9 @@ class PeriodicTasks:
                 await self._maybe_grow()
             if now_ms >= self._unclean_at_ms:
                 self._unclean_at_ms = now_ms + config.unclean_leader_election_interval_ms
-                await self._controller.run(self._elect_uncleanly, behind=False)
+                await self._controller.run_in_thread(self._elect_uncleanly, behind=False)
             if config.auto_leader_rebalance_enable and now_ms >= self._balance_at_ms:
-                more = await self._controller.run(self._restore)
+                more = await self._controller.run_in_thread(self._restore)
                 if not more:
                     self._balance_at_ms = now_ms + config.leader_imbalance_check_interval_seconds * 1000
         except ApiError:  # not active any more, or the database is slow: the next look finds what is left to do
@@ -94,11 +93,11 @@ class PeriodicTasks:
         self._growing = bool(records) or internal_topics.are_moving(image)
         return ControllerResult(None, records)
 
-    def _elect_uncleanly(self, image: MetadataImage) -> Steps[ControllerResult[None]]:
-        return ControllerResult(None, tuple((yield from elections.unclean(image, self._controller.config))))
+    def _elect_uncleanly(self, image: MetadataImage) -> ControllerResult[None]:
+        return ControllerResult(None, tuple(elections.unclean(image, self._controller.config)))
 
-    def _restore(self, image: MetadataImage) -> Steps[ControllerResult[bool]]:
-        effects = yield from preferred_leaders.restore(image, self._controller.config)
+    def _restore(self, image: MetadataImage) -> ControllerResult[bool]:
+        effects = preferred_leaders.restore(image, self._controller.config)
         self.preferred_elections += len(effects.records)
         return effects
 

@@ -17,7 +17,6 @@ from tailrace.errors import ApiError, ErrorCode
 from tailrace.metadata.image import MetadataImage
 from tailrace.metadata.records import MetadataRecord
 from tailrace.metadata.replay import replay
-from tailrace.steps import whole
 from tailrace_controller.controller_result import ControllerResult
 from tailrace_controller.decide import alter_partition, brokers
 from tailrace_controller.sessions.liveness import Sessions
@@ -291,7 +290,7 @@ class Controller(Process):
             if answer.body:
                 self.say(f"fenced broker {broker_id} ({why})")
 
-        self.decide(lambda image: whole(brokers.expire(image, broker_id, broker_epoch, self.config)), done)
+        self.decide(lambda image: brokers.expire(image, broker_id, broker_epoch, self.config), done)
 
     def on_connection_refused(self, broker_id: int) -> None:
         """The broker's heartbeat connection broke and nobody listens at its address any more."""
@@ -313,7 +312,7 @@ class Controller(Process):
                 self.sessions.touch(key, request, self.world.now_ms)
             reply(answer)
 
-        self.decide(lambda image: whole(brokers.register(image, request, self.config, is_connected=False)), done)
+        self.decide(lambda image: brokers.register(image, request, self.config, is_connected=False), done)
 
     def on_heartbeat(self, request: Any, reply: Reply) -> None:
         """BrokerHeartbeat."""
@@ -325,11 +324,11 @@ class Controller(Process):
             reply(answer)
 
         committed = self.committed
-        self.decide(lambda image: whole(brokers.heartbeat(image, committed, request, self.config)), done, behind=False)
+        self.decide(lambda image: brokers.heartbeat(image, committed, request, self.config), done, behind=False)
 
     def on_alter_partition(self, request: Any, reply: Reply) -> None:
         """AlterPartition v3."""
-        self.decide(lambda image: whole(alter_partition.alter(image, request, 3, self.config)), reply)
+        self.decide(lambda image: alter_partition.alter(image, request, 3, self.config), reply)
 
 
 def _answer(epoch: int, body: Any) -> Answer:

@@ -19,7 +19,6 @@ from tailrace.log.recovery import loader
 from tailrace.metadata import replay
 from tailrace.metadata.records import PartitionChangeRecord
 from tailrace.records.batch import BatchHeader
-from tailrace.steps import Steps
 from tailrace_broker.partitions import cached_image
 from tailrace_broker.partitions import partition as broker_partition
 from tailrace_broker.partitions.partition import Fetched, Partition
@@ -89,8 +88,7 @@ def _beyond_the_end(self: Partition, answer: Fetched, now_ms: int) -> bool:
     return moved
 
 
-def _nobody_leaves(_image: Any, _broker_id: int, _config: Any) -> Steps[list[PartitionChangeRecord]]:
-    yield
+def _nobody_leaves(_image: Any, _broker_id: int, _config: Any) -> list[PartitionChangeRecord]:
     return []
 
 

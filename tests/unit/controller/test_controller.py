@@ -5,7 +5,8 @@ import random
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import replace
-from itertools import groupby, pairwise
+from functools import partial
+from itertools import groupby
 from operator import attrgetter
 from typing import cast
 from uuid import UUID
@@ -227,20 +228,6 @@ async def test_a_long_poll_ends_with_news_or_with_its_time() -> None:
         await controller.wait_for(FIRST, timeout_ms=500)  # behind the log already: at once
 
 
-async def test_those_who_wait_for_news_go_on_one_in_a_turn_of_the_loop() -> None:
-    """Each is answered all that is new, which may take a millisecond or two."""
-    async with running() as (controller, _):
-        polls = [asyncio.create_task(controller.wait_for(FIRST, timeout_ms=500)) for _ in range(5)]
-        await turns()
-        writing = asyncio.create_task(controller.run(setting("1")))
-        ended = [0]
-        while ended[-1] < len(polls):
-            await asyncio.sleep(0)
-            ended.append(sum(poll.done() for poll in polls))
-        assert max(after - before for before, after in pairwise(ended)) == 1
-        await writing
-
-
 async def test_more_than_the_database_can_take_is_refused_before_it_is_decided() -> None:
     async with running() as (controller, database):
         controller.deferred.records_max = 10
@@ -314,13 +301,15 @@ def crowded(count: int = 2_000) -> list[MetadataRecord]:
     return [*broker(0, 10), *broker(1, 11), TopicRecord("wide", topic_id(1)), *made]
 
 
-async def test_what_comes_between_the_steps_of_a_fencing_is_decided_on_what_it_has_decided() -> None:
+async def test_what_comes_while_a_thread_fences_is_decided_on_what_it_has_decided(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """The broker comes back, a topic is deleted: nobody sees the half of it, and nobody's change is lost."""
     async with running() as (controller, database):
         await controller.run(lambda _: ControllerResult(None, tuple(crowded())))
         before = controller.image
 
-        def registering(image: MetadataImage) -> Steps[ControllerResult[BrokerRegistrationResponse]]:
+        def registering(image: MetadataImage) -> ControllerResult[BrokerRegistrationResponse]:
             return brokers.register(image, anew, controller.config, is_connected=False)
 
         def deleting(image: MetadataImage) -> ControllerResult[None]:
@@ -334,17 +323,20 @@ async def test_what_comes_between_the_steps_of_a_fencing_is_decided_on_what_it_h
             broker_id=0, cluster_id="", incarnation_id=UUID(int=9), listeners=[], features=known, rack=None,
             log_dirs=[], previous_broker_epoch=-1,
         )  # fmt: skip
-        fencing = asyncio.create_task(controller.run(lambda image: brokers.expire(image, 0, 10, controller.config)))
-        await turns()
-        registered = asyncio.create_task(controller.run(registering))
+        thread = Thread(database, monkeypatch)
+        expire = partial(brokers.expire, broker_id=0, broker_epoch=10, config=controller.config)
+        fencing = asyncio.create_task(controller.run_in_thread(expire))
+        await thread.begun.wait()
+        registered = asyncio.create_task(controller.run_in_thread(registering))
         deleted = asyncio.create_task(controller.run(deleting))
         assert await controller.run(reading) is None and await controller.run(reading, behind=False) is None
         await turns()
         assert controller.image is before and not any(task.done() for task in (fencing, registered, deleted))
+        thread.go_on.set()
         assert await fencing is True
         await asyncio.gather(registered, deleted)
-        fenced = after(before, *whole(brokers.expire(before, 0, 10, controller.config)).records)
-        again = after(fenced, *whole(registering(fenced)).records)
+        fenced = after(before, *brokers.expire(before, 0, 10, controller.config).records)
+        again = after(fenced, *registering(fenced).records)
         assert again.offset > fenced.offset + 1, "the broker may have lost records: it leaves what it could still lead"
         expected = after(again, RemoveTopicRecord(topic_id(1)))
         assert controller.image == replace(expected, epoch=controller.epoch)

@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 import random
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from types import SimpleNamespace
@@ -144,32 +144,45 @@ async def test_a_zombie_answers_nothing_after_its_lease_and_becomes_a_standby() 
         assert [epoch for epoch, _ in zombie.database.store.server.written] == [1, 1, 1, 1, 2]
 
 
-async def test_who_loses_the_lease_between_two_steps_writes_nothing_and_its_successor_begins_anew() -> None:
+async def test_who_loses_the_lease_while_a_thread_decides_writes_nothing_and_its_successor_begins_anew(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     async with members() as (zombie, successor):
-        made = (PartitionRecord(n, topic_id(1), (0, 1), (0, 1), 0) for n in range(5_000))
+        made = (PartitionRecord(n, topic_id(1), (0, 1), (0, 1), 0) for n in range(500))
         records = (*broker(0, 10), *broker(1, 11), TopicRecord("wide", topic_id(1)), *made)
         await zombie.controller.run(lambda _: ControllerResult(None, records))
         await follow(successor)
+        begun, go_on, beside = asyncio.Event(), asyncio.Event(), zombie.database.beside
+
+        async def halted(work: Callable[[], object]) -> object:
+            begun.set()
+            await go_on.wait()
+            return await beside(work)
+
         zombie.database.open.clear()
         await successor.pass_ms(1500)
         config = zombie.controller.config
         before = zombie.controller.image
-        fencing = asyncio.create_task(zombie.controller.run(lambda image: brokers.expire(image, 0, 10, config)))
-        await turns()
-        zombie.database.open.set()
-        zombie.clock.advance(LEASE_MS / 2)
-        await turns(30)
-        assert (zombie.controller.resignations, fencing.done()) == (1, False)
-        with pytest.raises(ApiError) as refused:
-            await fencing
+        with monkeypatch.context() as patched:
+            patched.setattr(zombie.database, "beside", halted)
+            fencing = asyncio.create_task(
+                zombie.controller.run_in_thread(lambda image: brokers.expire(image, 0, 10, config))
+            )
+            zombie.database.open.set()
+            zombie.clock.advance(LEASE_MS / 2)
+            await turns(30)
+            assert (zombie.controller.resignations, fencing.done()) == (1, False)
+            go_on.set()
+            with pytest.raises(ApiError) as refused:
+                await fencing
         assert refused.value.code == ErrorCode.NOT_CONTROLLER
         assert zombie.controller.image.topics == before.topics and not zombie.controller.image.brokers[0].fenced
-        assert await successor.controller.run(lambda image: brokers.expire(image, 0, 10, config))
+        assert await successor.controller.run_in_thread(lambda image: brokers.expire(image, 0, 10, config))
         await follow(zombie)
         for member in (zombie, successor):
             image = member.controller.committed
             assert image.brokers[0].fenced and all(one.leader == 1 for one in image.topics["wide"].partitions)
-        epochs = [epoch for epoch, _ in zombie.database.store.server.written[-5_001:]]
+        epochs = [epoch for epoch, _ in zombie.database.store.server.written[-501:]]
         assert set(epochs) == {2}
 
 

@@ -7,7 +7,6 @@ import pytest
 from tailrace.errors import ApiError, ErrorCode
 from tailrace.metadata.image import MetadataImage
 from tailrace.metadata.records import NoOpRecord
-from tailrace.steps import whole
 from tailrace_controller.controller_result import ControllerResult
 from tailrace_controller.decision import Decided, decided
 from tailrace_controller.deferred_queue import DeferredQueue
@@ -15,7 +14,7 @@ from tailrace_controller.deferred_queue import DeferredQueue
 
 def decision(reply: str, records: int = 1) -> Decided[str]:
     result = ControllerResult(reply, (NoOpRecord(),) * records)
-    return whole(decided(lambda _: result, MetadataImage(), 1))
+    return decided(lambda _: result, MetadataImage(), 1)
 
 
 async def test_all_that_wait_go_out_together_and_in_order() -> None:

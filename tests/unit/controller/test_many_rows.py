@@ -1,4 +1,4 @@
-"""Requests about many topics: each costs the controller what it costs alone, however many come with it."""
+"""Requests about many topics: what is too much for one, and what an answer has room for."""
 
 from __future__ import annotations
 
@@ -9,12 +9,11 @@ from uuid import UUID
 import pytest
 
 from support.metadata import after, cluster, topic
-from support.steps import grows, steps
 from tailrace.config import Config
 from tailrace.config.definitions import TOPIC_DEFINITIONS
 from tailrace.errors import ApiError, ErrorCode
 from tailrace.metadata.image import MetadataImage
-from tailrace.metadata.records import BrokerRegistrationChangeRecord, ConfigRecord, PartitionRecord, TopicRecord
+from tailrace.metadata.records import ConfigRecord, PartitionRecord, TopicRecord
 from tailrace.net.context import Context
 from tailrace.net.limits import answer_budget
 from tailrace.wire.messages import (
@@ -38,7 +37,6 @@ from tailrace_controller.decide import (
     reassignments,
 )
 from tailrace_controller.handlers import describe_configs as describe_configs_handler
-from tailrace_controller.metadata_log import projection
 
 CONFIG = Config.load("controller")
 LINEAR = 1.15
@@ -65,22 +63,7 @@ def create(image: MetadataImage, names: list[str], configs: dict[str, str] | Non
     return lambda: create_topics.create(image, request, CONFIG, lambda: UUID(int=next(ids)))
 
 
-@pytest.mark.parametrize("separator", ["-", ".", "_"])
-def test_each_of_many_topics_that_are_created_costs_the_same(separator: str) -> None:
-    assert grows(lambda many: create(cluster(3), named(many, separator), {"retention.ms": "1"})) < LINEAR
-
-
-def test_of_very_many_configs_of_one_topic_no_more_are_looked_at_than_there_can_be() -> None:
-    def asking(many: int) -> Callable[[], Any]:
-        return create(cluster(3), ["t"], {f"no.{number}": "1" for number in range(many)})
-
-    (answered,) = asking(1_000)().reply.topics
-    assert answered.error_code == ErrorCode.INVALID_CONFIG
-    assert answered.error_message.startswith("Unknown topic config name: no.")
-    assert steps(asking(1_000)) < 1.1 * steps(asking(100))
-
-
-def test_of_very_many_parts_of_a_quota_entity_no_more_are_looked_at_than_the_first_unknown_one() -> None:
+def test_a_quota_entity_of_very_many_parts_is_refused_for_its_first_unknown_one() -> None:
     row = AlterClientQuotasRequest.EntryData
     parts = [row.EntityData(entity_type=f"kind-{number}", entity_name="n") for number in range(1_000)]
     request = AlterClientQuotasRequest(entries=[row(entity=parts, ops=[])], validate_only=True)
@@ -90,69 +73,19 @@ def test_of_very_many_parts_of_a_quota_entity_no_more_are_looked_at_than_the_fir
     assert len(answered.entity) == 1_000
 
 
-@pytest.mark.parametrize("separator", ["-", ".", "_"])
-def test_the_topics_there_are_are_looked_at_once_and_not_for_each_that_is_created(separator: str) -> None:
-    def beside(old: int, new: int) -> int:
-        return steps(create(holding([f"old{name}" for name in named(old, separator)]), named(new, separator)))
-
-    beside(1, 1)
-    assert beside(300, 10) - beside(100, 10) < 1.5 * (beside(300, 1) - beside(100, 1))
-
-
-def test_the_topics_there_are_are_looked_at_once_and_not_for_each_that_gets_partitions() -> None:
-    def beside(old: int, more: int) -> int:
-        image = holding(named(old))
-        gone = after(image, BrokerRegistrationChangeRecord(0, 10, fenced=1))  # where each topic's last partition leads
-        topics = [More(name=name, count=2, assignments=None) for name in named(more)]
-        request = CreatePartitionsRequest(topics=topics, timeout_ms=1000, validate_only=True)
-        return steps(lambda: create_partitions.create(gone, request))
-
-    beside(10, 10)
-    assert beside(300, 10) - beside(100, 10) < 1.5 * (beside(300, 1) - beside(100, 1))
-
-
-def test_each_of_many_topics_that_get_another_min_isr_costs_the_projection_the_same() -> None:
-    def with_min_isr(many: int) -> Callable[[], Any]:
-        image = holding(named(many))
-        records = [ConfigRecord(2, name, "min.insync.replicas", "2") for name in named(many)]
-        changed = after(image, *records)
-        return lambda: list(projection.changes(records, image, changed, CONFIG))
-
-    assert grows(with_min_isr) < LINEAR
-
-
-def test_what_brokers_have_for_all_topics_is_read_once_for_all_whose_configs_change() -> None:
-    def changing(image: MetadataImage) -> Callable[[], Any]:
-        rows = [Altered.AlterableConfig(name="retention.ms", config_operation=0, value="7")]
-        resources = [Altered(resource_type=2, resource_name=name, configs=rows) for name in named(50)]
-        request = IncrementalAlterConfigsRequest(resources=resources, validate_only=False)
-        return lambda: alter_configs.incremental(image, request, CONFIG)
-
-    alone = holding(named(50))
-    under_defaults = after(alone, ConfigRecord(4, "", "log.retention.ms", "9"))
-    changing(under_defaults)()
-    assert steps(changing(under_defaults)) < 1.5 * steps(changing(alone))
-
-
 def describing(image: MetadataImage, kind: int, names: list[str]) -> Callable[[], Any]:
     rows = [Described(resource_type=kind, resource_name=name, configuration_keys=None) for name in names]
     request = DescribeConfigsRequest(resources=rows, include_synonyms=True, include_documentation=True)
     return lambda: describe_configs.describe_configs(image, request, CONFIG).reply.results
 
 
-def test_what_topics_do_not_set_themselves_is_described_once_and_the_rest_for_each() -> None:
+def test_a_topic_is_described_with_its_own_configs_among_others_that_have_none() -> None:
     image = after(holding(named(100)), ConfigRecord(2, named(100)[7], "retention.ms", "7"))
-    assert steps(describing(image, 2, named(100))) < 3 * steps(describing(image, 2, named(2)))
     found = [
         {row.name: (row.value, row.config_source) for row in one.configs} for one in describing(image, 2, named(9))()
     ]
     assert [one["retention.ms"] for one in found] == [("604800000", 5)] * 7 + [("7", 1), ("604800000", 5)]
     assert {len(one) for one in found} == {len(TOPIC_DEFINITIONS)}
-
-
-def test_a_broker_that_is_named_again_and_again_is_described_once() -> None:
-    image = cluster(2)
-    assert steps(describing(image, 4, ["1"] * 50)) < 1.1 * steps(describing(image, 4, ["1"]))
 
 
 # -- what is too much for one request: seen at Apache Kafka 4.3.1 with requests of these sizes, three by reading
@@ -292,8 +225,8 @@ class _Role:
     async def until_active(self) -> None:
         return None
 
-    async def run(self, decide: Callable[[MetadataImage], Any]) -> Any:
-        return decide(self.image).reply
+    async def read(self, decide: Callable[[MetadataImage], Any]) -> Any:
+        return decide(self.image)
 
 
 async def test_a_resource_that_an_answer_has_no_room_for_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:

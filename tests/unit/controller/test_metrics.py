@@ -8,7 +8,6 @@ from prometheus_client import CollectorRegistry
 from support.metadata import after, cluster, replicated, topic_id
 from tailrace.metadata import records as r
 from tailrace.metadata.image import MetadataImage
-from tailrace.steps import whole
 from tailrace_controller.deferred_queue import DeferredQueue
 from tailrace_controller.election_counts import ElectionCounts, counted
 from tailrace_controller.metrics import ControllerMetrics
@@ -85,5 +84,5 @@ def test_elections_are_counted_as_they_are_decided() -> None:
         r.PartitionChangeRecord(1, topic_id(1), leader=-1),
         r.PartitionChangeRecord(2, topic_id(1), leader=0, isr=(0,), leader_recovery_state=1),
     ]
-    found = scraped(IMAGE, whole(counted(records)))
+    found = scraped(IMAGE, counted(records))
     assert (found["tailrace_leader_elections_total"], found["tailrace_unclean_leader_elections_total"]) == (2, 1)

@@ -13,7 +13,6 @@ from tailrace.errors import ApiError, ErrorCode
 from tailrace.kafka.topics import GROUP_METADATA_TOPIC
 from tailrace.metadata import records as r
 from tailrace.metadata.image import MetadataImage
-from tailrace.steps import whole
 from tailrace_controller.controller import Controller
 from tailrace_controller.controller_result import ControllerResult
 from tailrace_controller.decide import internal_topics, preferred_leaders
@@ -30,14 +29,14 @@ AWAY = after(
 
 
 def test_leaders_go_back_to_first_replicas_that_are_in_sync() -> None:
-    effects = whole(preferred_leaders.restore(AWAY, CONFIG))
+    effects = preferred_leaders.restore(AWAY, CONFIG)
     image = after(AWAY, *effects.records)
     assert ([image.leader(name, 0) for name in "abc"], effects.reply) == ([0, 1, 0], False)
-    assert whole(preferred_leaders.restore(image, CONFIG)) == ControllerResult(False, ())
+    assert preferred_leaders.restore(image, CONFIG) == ControllerResult(False, ())
 
 
 def test_not_all_leaders_move_at_once() -> None:
-    effects = whole(preferred_leaders.restore(AWAY, CONFIG, limit=1))
+    effects = preferred_leaders.restore(AWAY, CONFIG, limit=1)
     assert (len(effects.records), effects.reply) == (1, True)
 
 
@@ -46,7 +45,7 @@ def test_a_first_replica_that_is_fenced_or_shuts_down_does_not_lead_again() -> N
     leaving = r.BrokerRegistrationChangeRecord(0, 10, in_controlled_shutdown=1)
     for change in (fenced, leaving):
         image = after(AWAY, change)
-        assert whole(preferred_leaders.restore(image, CONFIG)).records == ()
+        assert preferred_leaders.restore(image, CONFIG).records == ()
 
 
 def grown(image: MetadataImage) -> MetadataImage:
@@ -104,9 +103,11 @@ class Fake:
         self.decisions += 1
         if self.refusing:
             raise ApiError(ErrorCode.NOT_CONTROLLER)
-        made: Decided[Any] = whole(decided(decide, self.image, 3))
+        made: Decided[Any] = decided(decide, self.image, 3)
         self.image = made.after
         return made.reply
+
+    run_in_thread = run
 
 
 async def pass_by(fake: Fake, ms: int) -> None:

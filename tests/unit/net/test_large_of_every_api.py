@@ -119,15 +119,7 @@ def test_nobody_else_works_on_messages_on_the_event_loop() -> None:
 
 
 def test_decisions_about_what_clients_ask_are_a_threads() -> None:
-    """Controller.run is for what roles say: of one broker, service or partition."""
-    short = {
-        "allocate_producer_ids",
-        "alter_partition",
-        "broker_heartbeat",
-        "broker_registration",
-        "describe_configs",  # in pieces before
-        "register_service",
-        "service_heartbeat",
-    }
+    """Controller.run is for what roles say of one service."""
+    short = {"allocate_producer_ids", "register_service", "service_heartbeat"}
     folder = ROOT / "services/controller/tailrace_controller/handlers"
     assert {path.stem for path in folder.glob("*.py") if "controller.run(" in path.read_text()} == short

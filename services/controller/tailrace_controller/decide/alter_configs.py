@@ -4,6 +4,7 @@ Two configs change partitions too: with another min.insync.replicas nobody is el
 (KIP-966), and where unclean elections become allowed, partitions without a leader get one.
 """
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
@@ -15,8 +16,6 @@ from tailrace.kafka.resources import ConfigResource
 from tailrace.metadata.image import MetadataImage
 from tailrace.metadata.records import ConfigRecord, MetadataRecord
 from tailrace.metadata.replay import planned
-from tailrace.net.spread import counted
-from tailrace.steps import whole
 from tailrace.wire.messages import (
     AlterConfigsRequest,
     AlterConfigsResponse,
@@ -69,7 +68,7 @@ def _each(
     changed: Callable[[Mapping[str, str], Any], dict[str, str]],
     row: Any,
 ) -> tuple[list[Any], tuple[MetadataRecord, ...]]:
-    times = counted((resource.resource_type, resource.resource_name) for resource in asked)
+    times = Counter((resource.resource_type, resource.resource_name) for resource in asked)
     cluster = resources.cluster_config(image, config)
     records: list[MetadataRecord] = []
     rows = []
@@ -91,7 +90,6 @@ def _each(
             code, message = refused.code, refused.message
         check_size(records)
         rows.append(row(error_code=code, error_message=message, resource_type=kind, resource_name=name))
-    times.clear()
     return rows, (*records, *_consequences(image, records, config))
 
 
@@ -105,7 +103,7 @@ def _consequences(image: MetadataImage, changed: Iterable[MetadataRecord], confi
             topic for topic in image.topics.values() if everywhere or topic.name in touched
         )
     if topic_rules.UNCLEAN_LEADER_ELECTION in names:
-        yield from whole(elections.unclean(planned(image, records), config))
+        yield from elections.unclean(planned(image, records), config)
 
 
 def validate(kind: int, name: str, current: Mapping[str, str], after: Mapping[str, str], cluster: Config) -> None:

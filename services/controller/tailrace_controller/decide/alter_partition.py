@@ -13,7 +13,6 @@ from tailrace.errors import ErrorCode
 from tailrace.metadata.image import MetadataImage, PartitionImage, TopicImage
 from tailrace.metadata.records import NO_LEADER_CHANGE, NO_UUID, PartitionChangeRecord
 from tailrace.metadata.replay import changed
-from tailrace.steps import ROWS_A_STEP, Steps
 from tailrace.wire.messages import AlterPartitionRequest, AlterPartitionResponse
 from tailrace_controller.controller_result import ControllerResult
 from tailrace_controller.decide import elections
@@ -27,24 +26,18 @@ _Partition = _Topic.PartitionData
 
 def alter(
     image: MetadataImage, request: AlterPartitionRequest, version: int, config: Config
-) -> Steps[ControllerResult[AlterPartitionResponse]]:
+) -> ControllerResult[AlterPartitionResponse]:
     """Records the ISRs that may be; STALE_BROKER_EPOCH refuses the whole request of an earlier life or a stranger."""
     broker = image.brokers.get(request.broker_id)
     if broker is None or broker.broker_epoch != request.broker_epoch:
         return ControllerResult(AlterPartitionResponse(error_code=ErrorCode.STALE_BROKER_EPOCH, topics=[]))
     rules = elections.Elections(image, config)
     records: list[PartitionChangeRecord] = []
-    topics, done = [], 0
+    topics = []
     for asked in request.topics:
-        done += 1  # those without partitions count as well
-        if not done % ROWS_A_STEP:
-            yield
         topic = image.topic_by_id(asked.topic_id or NO_UUID)
         rows: list[Any] = []
         for wanted in asked.partitions:
-            done += 1
-            if not done % ROWS_A_STEP:
-                yield
             row, record = _alter_one(image, rules, topic, request.broker_id, wanted, version)
             rows.append(row)
             if record is not None:

@@ -19,7 +19,6 @@ from tailrace.metadata.records import (
     RegisterBrokerRecord,
     UnregisterBrokerRecord,
 )
-from tailrace.steps import Steps
 from tailrace.wire.messages import (
     BrokerHeartbeatRequest,
     BrokerHeartbeatResponse,
@@ -37,7 +36,7 @@ AT_ONCE_MAX = 1000  # partitions that a fenced broker's leaderships do not wait 
 
 def register(
     image: MetadataImage, request: BrokerRegistrationRequest, config: Config, *, is_connected: bool
-) -> Steps[ControllerResult[BrokerRegistrationResponse]]:
+) -> ControllerResult[BrokerRegistrationResponse]:
     """Gives a new incarnation its epoch, the offset of its record; the same incarnation keeps the one it has.
 
     is_connected says that the present incarnation still heartbeats: then another one is refused
@@ -64,17 +63,17 @@ def register(
         return ControllerResult(BrokerRegistrationResponse(error_code=0, broker_epoch=broker.broker_epoch), records)
     epoch = image.offset + 1
     record = _registration(request, incarnation_id, epoch, None)
-    changes = yield from _after_restart(image, broker, request, config)
+    changes = _after_restart(image, broker, request, config)
     return ControllerResult(BrokerRegistrationResponse(error_code=0, broker_epoch=epoch), (record, *changes))
 
 
 def _after_restart(
     image: MetadataImage, broker: BrokerImage | None, request: BrokerRegistrationRequest, config: Config
-) -> Steps[list[PartitionChangeRecord]]:
+) -> list[PartitionChangeRecord]:
     clean = broker is not None and broker.broker_epoch == request.previous_broker_epoch
-    if clean and not (yield from log_dirs.misses_any(image, request.broker_id, request.log_dirs or ())):
-        return (yield from elections.on_broker_gone(image, request.broker_id, config))
-    return (yield from elections.on_unclean_shutdown(image, request.broker_id, config))
+    if clean and not log_dirs.misses_any(image, request.broker_id, request.log_dirs or ()):
+        return elections.on_broker_gone(image, request.broker_id, config)
+    return elections.on_unclean_shutdown(image, request.broker_id, config)
 
 
 def _registration(
@@ -98,7 +97,7 @@ def _registration(
 
 def heartbeat(
     image: MetadataImage, committed: MetadataImage, request: BrokerHeartbeatRequest, config: Config
-) -> Steps[ControllerResult[BrokerHeartbeatResponse]]:
+) -> ControllerResult[BrokerHeartbeatResponse]:
     """Unfences a broker that has read its own registration; fences or shuts down one that asks for it.
 
     A broker may shut down when no leader is left to move: the answer to the heartbeat that moved some is "not yet", so
@@ -107,11 +106,11 @@ def heartbeat(
     broker = check_epoch(image, request.broker_id, request.broker_epoch)
     caught_up = request.current_metadata_offset >= broker.broker_epoch
     # Alone: what else the heartbeat asks for is decided with its next one, in an image that has this.
-    records = yield from log_dirs.went_offline(image, broker, request.offline_log_dirs or (), config)
+    records = log_dirs.went_offline(image, broker, request.offline_log_dirs or (), config)
     failed = bool(records)
     if not failed:
-        records = yield from _wanted(image, broker, request, config)
-    moved = (yield from counted(records)).leader_elections > 0
+        records = _wanted(image, broker, request, config)
+    moved = counted(records).leader_elections > 0
     # Without records the answer leaves at once, so it may only say what is committed.
     known = committed.brokers.get(request.broker_id)
     fenced = request.want_fence if records and not failed else known is None or known.fenced
@@ -126,31 +125,43 @@ def heartbeat(
 
 def _wanted(
     image: MetadataImage, broker: BrokerImage, request: BrokerHeartbeatRequest, config: Config
-) -> Steps[tuple[MetadataRecord, ...]]:
+) -> tuple[MetadataRecord, ...]:
     """What the broker asks for: to go, to be fenced, or not to be any more."""
     caught_up = request.current_metadata_offset >= broker.broker_epoch
     if request.want_shut_down:
         if broker.in_controlled_shutdown or broker.fenced:
             return ()
         change = BrokerRegistrationChangeRecord(broker.broker_id, broker.broker_epoch, in_controlled_shutdown=1)
-        return (change, *(yield from elections.on_broker_gone(image, broker.broker_id, config)))
+        return (change, *elections.on_broker_gone(image, broker.broker_id, config))
     if broker.fenced and caught_up and not request.want_fence:
         change = BrokerRegistrationChangeRecord(broker.broker_id, broker.broker_epoch, fenced=UNFENCED)
-        return (change, *(yield from elections.on_broker_back(image, broker.broker_id, config)))
-    return (yield from fence(image, broker, config)) if request.want_fence and not broker.fenced else ()
+        return (change, *elections.on_broker_back(image, broker.broker_id, config))
+    return fence(image, broker, config) if request.want_fence and not broker.fenced else ()
+
+
+def is_news(image: MetadataImage, request: BrokerHeartbeatRequest) -> bool:
+    """Whether a heartbeat changes the broker, and with it maybe all partitions that the broker has."""
+    broker = check_epoch(image, request.broker_id, request.broker_epoch)
+    if not set(broker.log_dirs).isdisjoint(request.offline_log_dirs or ()):
+        return True
+    if request.want_shut_down:
+        return not broker.in_controlled_shutdown and not broker.fenced
+    if broker.fenced:
+        return request.current_metadata_offset >= broker.broker_epoch and not request.want_fence
+    return bool(request.want_fence)
 
 
 def _may_go(known: BrokerImage | None) -> bool:
     return known is None or known.in_controlled_shutdown or known.fenced
 
 
-def fence(image: MetadataImage, broker: BrokerImage, config: Config) -> Steps[tuple[MetadataRecord, ...]]:
+def fence(image: MetadataImage, broker: BrokerImage, config: Config) -> tuple[MetadataRecord, ...]:
     """Returns the records that fence a broker and take its leaderships away."""
     change = BrokerRegistrationChangeRecord(broker.broker_id, broker.broker_epoch, fenced=FENCED)
-    return (change, *(yield from elections.on_broker_gone(image, broker.broker_id, config)))
+    return (change, *elections.on_broker_gone(image, broker.broker_id, config))
 
 
-def hand_over(image: MetadataImage, broker_id: int, broker_epoch: int, config: Config) -> Steps[ControllerResult[None]]:
+def hand_over(image: MetadataImage, broker_id: int, broker_epoch: int, config: Config) -> ControllerResult[None]:
     """Moves the leaderships of a broker that is to be fenced next, where they would wait long for its other partitions.
 
     It takes a while to write what changes in thousands of partitions, most of which have their leader and can go on
@@ -160,26 +171,22 @@ def hand_over(image: MetadataImage, broker_id: int, broker_epoch: int, config: C
     if broker is None or broker.fenced or broker.broker_epoch != broker_epoch:
         return ControllerResult(None)
     others = 0
-    for number, (_, _, partition) in enumerate(elections.partitions(image), 1):
-        if not number % elections.LOOKS_A_STEP:
-            yield
+    for _, _, partition in elections.partitions(image):
         others += broker_id in partition.isr and partition.leader != broker_id
         if others > AT_ONCE_MAX:
-            return ControllerResult(None, tuple((yield from elections.leaders_of(image, broker_id, config))))
+            return ControllerResult(None, tuple(elections.leaders_of(image, broker_id, config)))
     return ControllerResult(None)
 
 
-def expire(image: MetadataImage, broker_id: int, broker_epoch: int, config: Config) -> Steps[ControllerResult[bool]]:
+def expire(image: MetadataImage, broker_id: int, broker_epoch: int, config: Config) -> ControllerResult[bool]:
     """Fences a broker that was not heard, unless it registered anew meanwhile; the reply says whether it did."""
     broker = image.brokers.get(broker_id)
     if broker is None or broker.fenced or broker.broker_epoch != broker_epoch:
         return ControllerResult(False)
-    return ControllerResult(True, (yield from fence(image, broker, config)))
+    return ControllerResult(True, fence(image, broker, config))
 
 
-def unregister(
-    image: MetadataImage, broker_id: int, config: Config
-) -> Steps[ControllerResult[UnregisterBrokerResponse]]:
+def unregister(image: MetadataImage, broker_id: int, config: Config) -> ControllerResult[UnregisterBrokerResponse]:
     """Forgets a broker, live or not, as Kafka does; BROKER_ID_NOT_REGISTERED if there is none.
 
     Partitions keep it among their replicas: move them first (AlterPartitionReassignments).
@@ -187,7 +194,7 @@ def unregister(
     broker = image.brokers.get(broker_id)
     if broker is None:
         raise ApiError(ErrorCode.BROKER_ID_NOT_REGISTERED, f"Broker ID {broker_id} is not currently registered")
-    changes = yield from elections.on_broker_gone(image, broker_id, config)
+    changes = elections.on_broker_gone(image, broker_id, config)
     records: tuple[MetadataRecord, ...] = (*changes, UnregisterBrokerRecord(broker_id, broker.broker_epoch))
     return ControllerResult(UnregisterBrokerResponse(error_code=0, error_message=None), records)
 

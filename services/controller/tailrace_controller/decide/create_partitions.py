@@ -1,12 +1,12 @@
 """CreatePartitions: more partitions for topics; every asked topic is echoed with its own error."""
 
+from collections import Counter
 from typing import Any
 
 from tailrace.errors import ApiError, ErrorCode
 from tailrace.metadata.directories import of_new
 from tailrace.metadata.image import MetadataImage, TopicImage
 from tailrace.metadata.records import MetadataRecord, PartitionRecord
-from tailrace.net.spread import counted
 from tailrace.quota.mutations import UNLIMITED, MutationQuota
 from tailrace.wire.messages import CreatePartitionsRequest, CreatePartitionsResponse
 from tailrace_controller.controller_result import MAX_RECORDS, ControllerResult
@@ -20,7 +20,7 @@ def create(
     image: MetadataImage, request: CreatePartitionsRequest, quota: MutationQuota = UNLIMITED
 ) -> ControllerResult[CreatePartitionsResponse]:
     """Adds partitions where the count is an increase and the client's quota allows it (KIP-599)."""
-    asked = counted(topic.name for topic in request.topics)
+    asked = Counter(topic.name for topic in request.topics)
     load = placement.Load(image)
     records: list[MetadataRecord] = []
     results = []
@@ -36,7 +36,6 @@ def create(
         except ApiError as refused:
             code, message = refused.code, refused.message
         results.append(_Result(name=topic.name, error_code=code, error_message=message))
-    asked.clear()
     if request.validate_only or not records:
         return ControllerResult(CreatePartitionsResponse(results=results))
     return ControllerResult(CreatePartitionsResponse(results=results), shards.with_assignment(image, tuple(records)))

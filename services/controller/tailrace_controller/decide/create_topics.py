@@ -1,12 +1,12 @@
 """CreateTopics: which records make the asked topics, and which errors Kafka gives for those that cannot be made."""
 
+from collections import Counter
 from collections.abc import Callable
 from functools import cached_property
 from typing import Any
 from uuid import UUID
 
 from tailrace.config import Config, describe
-from tailrace.config.definitions import TOPIC_DEFINITIONS
 from tailrace.config.topic import validate
 from tailrace.errors import ApiError, ErrorCode
 from tailrace.kafka.resources import ConfigResource
@@ -14,7 +14,6 @@ from tailrace.metadata import names
 from tailrace.metadata.directories import of_new
 from tailrace.metadata.image import MetadataImage
 from tailrace.metadata.records import ConfigRecord, MetadataRecord, PartitionRecord, TopicRecord
-from tailrace.net.spread import counted
 from tailrace.quota.mutations import UNLIMITED, MutationQuota
 from tailrace.wire.messages import CreateTopicsRequest, CreateTopicsResponse
 from tailrace_controller.controller_result import MAX_RECORDS, ControllerResult, check_size
@@ -36,7 +35,7 @@ def create(
 
     THROTTLING_QUOTA_EXCEEDED for topics above the client's quota (KIP-599); as in Kafka, validating alone counts, too.
     """
-    asked = counted(topic.name for topic in request.topics)
+    asked = Counter(topic.name for topic in request.topics)
     config = resources.cluster_config(image, config)
     _check_partitions(request, config)
     creation = _Creation(image, config, new_topic_id, quota)
@@ -56,21 +55,10 @@ def create(
             )  # fmt: skip
         check_size(creation.records)
         results.append(result)
-    asked.clear()
     records = () if request.validate_only else tuple(creation.records)
     return ControllerResult(
         CreateTopicsResponse(topics=results), shards.with_assignment(image, records) if records else ()
     )
-
-
-def _overrides(topic: Any) -> dict[str, Any]:
-    """The topic's own configs. No more than there can be and one: with more than that a name is unknown anyway."""
-    overrides: dict[str, Any] = {}
-    for item in topic.configs or ():
-        overrides[item.name] = item.value
-        if len(overrides) > len(TOPIC_DEFINITIONS):
-            break
-    return overrides
 
 
 def _check_partitions(request: CreateTopicsRequest, config: Config) -> None:
@@ -98,7 +86,7 @@ class _Creation:
         """Returns the answer for a topic whose records are among the others' now."""
         image, config = self._image, self._config
         self._check_name(topic.name)
-        overrides = _overrides(topic)
+        overrides = {item.name: item.value for item in topic.configs or ()}
         if nulls := [key for key, value in overrides.items() if value is None]:
             why = f"Null value not supported for topic configs: {','.join(nulls)}"
             raise ApiError(ErrorCode.INVALID_CONFIG, why)

@@ -1,5 +1,6 @@
 """DeleteTopics by name (all versions) or id (v6, KIP-516)."""
 
+from collections import Counter
 from typing import Any
 from uuid import UUID
 
@@ -7,7 +8,6 @@ from tailrace.config import Config
 from tailrace.errors import ApiError, ErrorCode
 from tailrace.metadata.image import MetadataImage, TopicImage
 from tailrace.metadata.records import NO_UUID, RemoveTopicRecord
-from tailrace.net.spread import counted
 from tailrace.quota.mutations import UNLIMITED, MutationQuota
 from tailrace.wire.messages import DeleteTopicsRequest, DeleteTopicsResponse
 from tailrace_controller.controller_result import ControllerResult, check_size
@@ -34,7 +34,7 @@ def delete(
         if version >= 6
         else [(name, None) for name in reversed(request.topic_names)]
     )
-    times = counted(asked)
+    times = Counter(asked)
     records: dict[UUID, RemoveTopicRecord] = {}
     results: list[Any] = []
     while asked:
@@ -63,7 +63,6 @@ def delete(
             records[topic.topic_id] = RemoveTopicRecord(topic.topic_id)
             result = _Result(name=topic.name, topic_id=topic.topic_id, error_code=0, error_message=None)
         results.append(result)
-    times.clear()
     return ControllerResult(DeleteTopicsResponse(responses=results), tuple(records.values()))
 
 

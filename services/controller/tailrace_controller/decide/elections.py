@@ -1,24 +1,19 @@
 """Which partitions change when brokers come and go, and when configs allow another leader: ISR, ELR and leaders.
 
-The records are for the image as it is; those that change the broker itself come from brokers.py. There may be very many
-partitions, so they are looked at in steps.
+The records are for the image as it is; those that change the broker itself come from brokers.py.
 """
 
 from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import replace
-from typing import Any, Final
+from typing import Any
 from uuid import UUID
 
 from tailrace.config import Config
 from tailrace.metadata.directories import MIGRATING, UNASSIGNED, after_move, directory_of, is_online
 from tailrace.metadata.image import MetadataImage, PartitionImage, TopicImage
 from tailrace.metadata.records import NO_LEADER, PartitionChangeRecord
-from tailrace.steps import ROWS_A_STEP, Steps
 from tailrace_controller.decide import partition_change, topic_rules
 from tailrace_controller.decide.partition_change import Election, Wish
-
-_CHANGE: Final = 10  # takes so long as that many partitions that are only looked at
-LOOKS_A_STEP: Final = ROWS_A_STEP * _CHANGE
 
 
 class Elections:
@@ -77,17 +72,17 @@ def may_lead(image: MetadataImage, broker_id: int) -> bool:
     return broker is not None and not broker.fenced and not broker.in_controlled_shutdown
 
 
-def on_broker_gone(image: MetadataImage, broker_id: int, config: Config) -> Steps[list[PartitionChangeRecord]]:
+def on_broker_gone(image: MetadataImage, broker_id: int, config: Config) -> list[PartitionChangeRecord]:
     """Returns what changes when a broker that keeps its log may not lead nor be in sync any more."""
     return _without(image, broker_id, config, lambda partition: broker_id in partition.isr, NO_LEADER)
 
 
-def leaders_of(image: MetadataImage, broker_id: int, config: Config) -> Steps[list[PartitionChangeRecord]]:
+def leaders_of(image: MetadataImage, broker_id: int, config: Config) -> list[PartitionChangeRecord]:
     """Returns what on_broker_gone returns for the partitions that the broker leads."""
     return _without(image, broker_id, config, lambda partition: partition.leader == broker_id, NO_LEADER)
 
 
-def on_unclean_shutdown(image: MetadataImage, broker_id: int, config: Config) -> Steps[list[PartitionChangeRecord]]:
+def on_unclean_shutdown(image: MetadataImage, broker_id: int, config: Config) -> list[PartitionChangeRecord]:
     """Returns what changes when a broker may have lost the end of its log: it leaves every ISR and ELR (KIP-966)."""
 
     def touched(partition: PartitionImage) -> bool:
@@ -98,7 +93,7 @@ def on_unclean_shutdown(image: MetadataImage, broker_id: int, config: Config) ->
 
 def on_directory_gone(
     image: MetadataImage, broker_id: int, offline: Collection[UUID], config: Config
-) -> Steps[list[PartitionChangeRecord]]:
+) -> list[PartitionChangeRecord]:
     """Returns what changes when a broker that stays has lost directories: what lies there leaves the ISR (KIP-858)."""
 
     def touched(partition: PartitionImage) -> bool:
@@ -107,13 +102,13 @@ def on_directory_gone(
     return _without(image, broker_id, config, touched, NO_LEADER)
 
 
-def on_broker_back(image: MetadataImage, broker_id: int, config: Config) -> Steps[list[PartitionChangeRecord]]:
+def on_broker_back(image: MetadataImage, broker_id: int, config: Config) -> list[PartitionChangeRecord]:
     """Returns the partitions without a leader that have one when this broker is unfenced."""
     elections = Elections(image, config, added=broker_id)
     return _changes(image, elections, _has_no_leader, lambda _, election: Wish(election))
 
 
-def unclean(image: MetadataImage, config: Config) -> Steps[list[PartitionChangeRecord]]:
+def unclean(image: MetadataImage, config: Config) -> list[PartitionChangeRecord]:
     """Returns the partitions without a leader that get one because their topic allows unclean elections."""
 
     def wish(_: PartitionImage, election: Election) -> Wish | None:
@@ -151,7 +146,7 @@ def _without(
     config: Config,
     touched: Callable[[PartitionImage], bool],
     not_eligible: int,
-) -> Steps[list[PartitionChangeRecord]]:
+) -> list[PartitionChangeRecord]:
     """What changes where the broker leaves the ISR."""
 
     def wish(partition: PartitionImage, election: Election) -> Wish:
@@ -166,18 +161,14 @@ def _changes(
     elections: Elections,
     touched: Callable[[PartitionImage], bool],
     wish: Callable[[PartitionImage, Election], Wish | None],
-) -> Steps[list[PartitionChangeRecord]]:
+) -> list[PartitionChangeRecord]:
     """Thousands of partitions are alike but for their ids: each kind is decided once."""
     decided: dict[Any, PartitionChangeRecord | None] = {}
     found: list[PartitionChangeRecord] = []
-    weight = 0
     for topic in image.topics.values():
         rules: tuple[Election, int] | None = None
-        weight += 1
         for index, partition in enumerate(topic.partitions):
-            weight += 1
             if touched(partition):
-                weight += _CHANGE
                 if rules is None:
                     rules = (elections.election(topic.name), elections.min_isr(topic))
                 # Who may lead, and what a reassignment that completes leaves, depends on the directories, too.
@@ -187,7 +178,4 @@ def _changes(
                     decided[kind] = None if wanted is None else elections.change(topic, index, partition, wanted)
                 if (alike := decided[kind]) is not None:
                     found.append(alike.of(index, topic.topic_id))
-            if weight >= LOOKS_A_STEP:
-                weight = 0
-                yield
     return found

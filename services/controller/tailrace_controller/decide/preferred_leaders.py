@@ -3,7 +3,6 @@
 from tailrace.config import Config
 from tailrace.metadata.image import MetadataImage
 from tailrace.metadata.records import PartitionChangeRecord
-from tailrace.steps import ROWS_A_STEP, Steps
 from tailrace_controller.controller_result import ControllerResult
 from tailrace_controller.decide.elections import Elections, partitions
 from tailrace_controller.decide.partition_change import Election, Wish
@@ -11,13 +10,11 @@ from tailrace_controller.decide.partition_change import Election, Wish
 ELECTIONS_AT_ONCE = 1000  # Kafka's MAX_ELECTIONS_PER_IMBALANCE
 
 
-def restore(image: MetadataImage, config: Config, limit: int = ELECTIONS_AT_ONCE) -> Steps[ControllerResult[bool]]:
+def restore(image: MetadataImage, config: Config, limit: int = ELECTIONS_AT_ONCE) -> ControllerResult[bool]:
     """Elects preferred leaders, not more than limit at once; the reply says whether there are more to elect."""
     elections = Elections(image, config)
     records: list[PartitionChangeRecord] = []
-    for number, (topic, index, partition) in enumerate(partitions(image), 1):
-        if not number % ROWS_A_STEP:
-            yield
+    for topic, index, partition in partitions(image):
         preferred = partition.replicas[0]
         if partition.leader == preferred or preferred not in elections.may_lead or preferred not in partition.isr:
             continue

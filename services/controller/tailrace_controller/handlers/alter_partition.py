@@ -10,4 +10,6 @@ from tailrace_controller.role import ControllerRole
 
 async def handle(request: AlterPartitionRequest, context: Context, role: ControllerRole) -> AlterPartitionResponse:
     controller, version = role.controller, context.api_version
-    return await controller.run(lambda image: alter_partition.alter(image, request, version, controller.config))
+    return await controller.run_in_thread(
+        lambda image: alter_partition.alter(image, request, version, controller.config)
+    )

@@ -16,6 +16,7 @@ async def handle(request: BrokerHeartbeatRequest, context: Context, role: Contro
     # before the decision: a session must not end while the database takes its time
     role.watch.heard(BROKER, request.broker_id, request.broker_epoch, context.connection)
     role.quorum.observed(request.broker_id, request.current_metadata_offset, controller.followed.end_offset)
-    return await controller.run(
+    run = controller.run_in_thread if brokers.is_news(controller.image, request) else controller.run
+    return await run(
         lambda image: brokers.heartbeat(image, controller.committed, request, controller.config), behind=False
     )

@@ -12,7 +12,7 @@ async def handle(
 ) -> BrokerRegistrationResponse:
     connected = role.watch.sessions.is_connected(BROKER, request.broker_id, besides=context.connection)
     controller = role.controller
-    response = await controller.run(
+    response = await controller.run_in_thread(
         lambda image: brokers.register(image, request, controller.config, is_connected=connected)
     )
     role.watch.heard(BROKER, request.broker_id, response.broker_epoch, context.connection)

@@ -4,11 +4,10 @@ broker are that broker's to describe; here they are described from the cluster's
 from typing import Any
 
 from tailrace.errors import ErrorCode
+from tailrace.metadata.image import MetadataImage
 from tailrace.net.context import Context
 from tailrace.net.limits.answer_budget import TOO_LARGE, AnswerBudget, text_bytes
-from tailrace.net.pieces import in_pieces
 from tailrace.wire.messages import DescribeConfigsRequest, DescribeConfigsResponse
-from tailrace_controller.controller_result import ControllerResult
 from tailrace_controller.decide import describe_configs
 from tailrace_controller.role import ControllerRole
 
@@ -17,17 +16,15 @@ _Result = DescribeConfigsResponse.DescribeConfigsResult
 
 
 async def handle(request: DescribeConfigsRequest, context: Context, role: ControllerRole) -> DescribeConfigsResponse:
-    """Describes one image, in pieces; MESSAGE_TOO_LARGE for a resource that the answer has no room for."""
+    """Describes one image; MESSAGE_TOO_LARGE for a resource that the answer has no room for."""
     controller = role.controller
-    await controller.until_active()
-    budget = AnswerBudget()
-    described = describe_configs.described(controller.image, request, controller.config)
-    results = [_fitting(result, budget) async for result in in_pieces(described, weigh=_rows)]
-    return await controller.run(lambda image: ControllerResult(DescribeConfigsResponse(results=results)))
 
+    def described(image: MetadataImage) -> DescribeConfigsResponse:
+        budget = AnswerBudget()
+        results = describe_configs.described(image, request, controller.config)
+        return DescribeConfigsResponse(results=[_fitting(result, budget) for result in results])
 
-def _rows(result: Any) -> int:
-    return 1 + len(result.configs)
+    return await controller.read(described)
 
 
 def _fitting(result: Any, budget: AnswerBudget) -> Any:

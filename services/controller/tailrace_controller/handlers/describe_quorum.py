@@ -11,7 +11,6 @@ from tailrace.errors import ErrorCode
 from tailrace.kafka.topics import CLUSTER_METADATA_TOPIC
 from tailrace.net.address import Address
 from tailrace.net.context import Context
-from tailrace.net.pieces import in_pieces
 from tailrace.wire.messages import DescribeQuorumRequest, DescribeQuorumResponse
 from tailrace_controller.election.quorum import ReplicaState
 from tailrace_controller.role import ControllerRole
@@ -25,9 +24,7 @@ _NOT_HOSTED = "This server does not host this topic-partition."
 async def handle(request: DescribeQuorumRequest, context: Context, role: ControllerRole) -> DescribeQuorumResponse:
     controller, quorum = role.controller, role.quorum
     if not _is_the_log(request):
-        return DescribeQuorumResponse(
-            error_message="", topics=[await _not_hosted(topic) async for topic in in_pieces(request.topics)]
-        )
+        return DescribeQuorumResponse(error_message="", topics=[_not_hosted(topic) for topic in request.topics])
     if not controller.holding:
         answer = _answer(role, [(controller.node_id, ReplicaState(controller.followed.end_offset))], [])
         answer.error_code = ErrorCode.NOT_CONTROLLER
@@ -53,7 +50,7 @@ def _is_the_log(request: DescribeQuorumRequest) -> bool:
     return named == [(CLUSTER_METADATA_TOPIC, [0])]
 
 
-async def _not_hosted(topic: Any) -> Any:
+def _not_hosted(topic: Any) -> Any:
     code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     return _Topic(
         topic_name=topic.topic_name,
@@ -65,7 +62,7 @@ async def _not_hosted(topic: Any) -> Any:
                 current_voters=[],
                 observers=[],
             )
-            async for row in in_pieces(topic.partitions)
+            for row in topic.partitions
         ],
     )
 

@@ -151,10 +151,12 @@ class SessionWatch:
         config = self._controller.config
         try:
             if role == BROKER:
-                await self._controller.run(
+                await self._controller.run_in_thread(
                     lambda image: brokers.hand_over(image, service_id, epoch, config), behind=False
                 )
-                gone = await self._controller.run(lambda image: brokers.expire(image, service_id, epoch, config))
+                gone = await self._controller.run_in_thread(
+                    lambda image: brokers.expire(image, service_id, epoch, config)
+                )
             else:
                 gone = await self._controller.run(lambda image: services.expire(image, role, service_id, epoch))
         except ApiError:

@@ -10,7 +10,6 @@ from tailrace.config import Config
 from tailrace.errors import ErrorCode
 from tailrace.metadata import records as r
 from tailrace.metadata.image import MetadataImage, PartitionImage
-from tailrace.steps import whole
 from tailrace.wire.messages import AlterPartitionRequest
 from tailrace_controller.decide import alter_partition, brokers
 
@@ -45,7 +44,7 @@ def propose(
         broker_epoch=10 + by if by_epoch is None else by_epoch,
         topics=[Topic(topic_id=topic_id(topic), partitions=[Partition(**values, **members)])],
     )
-    return whole(alter_partition.alter(image, request, version, CONFIG))
+    return alter_partition.alter(image, request, version, CONFIG)
 
 
 def row(effects: Any) -> Any:
@@ -150,7 +149,7 @@ def test_the_proposal_that_completes_a_reassignment_may_cost_the_leader_its_plac
 
 
 def test_a_broker_that_restarted_meanwhile_does_not_get_in_by_its_former_life() -> None:
-    gone = whole(brokers.expire(IMAGE, 2, 12, CONFIG))
+    gone = brokers.expire(IMAGE, 2, 12, CONFIG)
     image = after(after(IMAGE, *gone.records), *broker(2, 300))
     epoch = image.partition("t", 0).partition_epoch  # type: ignore[union-attr]
     stale = propose([0, 1, 2], image, partition_epoch=epoch)
@@ -162,7 +161,7 @@ def test_many_partitions_are_taken_or_refused_each_for_itself() -> None:
     image = after(IMAGE, r.PartitionRecord(1, topic_id(1), (1, 0), (1, 0), 1))
     rows = [Partition(partition_index=index, leader_epoch=0, partition_epoch=0, new_isr=[0]) for index in (0, 1)]
     request = AlterPartitionRequest(broker_id=0, broker_epoch=10, topics=[Topic(topic_id=topic_id(1), partitions=rows)])
-    effects = whole(alter_partition.alter(replace(image), request, 2, CONFIG))
+    effects = alter_partition.alter(replace(image), request, 2, CONFIG)
     codes = [found.error_code for found in effects.reply.topics[0].partitions]
     assert codes == [ErrorCode.NONE, ErrorCode.INVALID_REQUEST]
     assert len(effects.records) == 1

@@ -10,7 +10,6 @@ from tailrace.config import Config
 from tailrace.errors import ApiError, ErrorCode
 from tailrace.metadata import records as r
 from tailrace.metadata.image import MetadataImage
-from tailrace.steps import whole
 from tailrace.wire.messages import AllocateProducerIdsRequest, BrokerHeartbeatRequest, BrokerRegistrationRequest
 from tailrace_controller.decide import brokers, producer_ids
 
@@ -28,7 +27,7 @@ def registration(broker_id: int = 0, incarnation: int = 5000, cluster_id: str = 
 
 
 def register(image: MetadataImage = IMAGE, *, is_connected: bool = False, **request: Any) -> Any:
-    return whole(brokers.register(image, registration(**request), CONFIG, is_connected=is_connected))
+    return brokers.register(image, registration(**request), CONFIG, is_connected=is_connected)
 
 
 def beat(image: MetadataImage = IMAGE, broker_id: int = 0, epoch: int = 10, offset: int = 500, **wants: bool) -> Any:
@@ -39,7 +38,7 @@ def beat(image: MetadataImage = IMAGE, broker_id: int = 0, epoch: int = 10, offs
         want_fence=wants.get("want_fence", False),
         want_shut_down=wants.get("want_shut_down", False),
     )
-    return whole(brokers.heartbeat(image, image, request, CONFIG))
+    return brokers.heartbeat(image, image, request, CONFIG)
 
 
 def applied(image: MetadataImage, effects: Any) -> MetadataImage:
@@ -137,7 +136,7 @@ def test_the_leader_of_several_replicas_is_replaced_from_the_isr() -> None:
         r.TopicRecord("wide", topic_id(9)),
         r.PartitionRecord(0, topic_id(9), (0, 1, 2), (0, 2), 0),
     )
-    partition = applied(image, whole(brokers.expire(image, 0, 10, CONFIG))).partition("wide", 0)
+    partition = applied(image, brokers.expire(image, 0, 10, CONFIG)).partition("wide", 0)
     assert partition is not None
     assert (partition.leader, partition.isr, partition.leader_epoch) == (2, (2,), 1)
 
@@ -152,18 +151,18 @@ def test_heartbeats_of_strangers_and_of_earlier_lives_are_refused(broker_id: int
 
 
 def test_expiry_fences_the_epoch_that_was_silent_and_no_later_one() -> None:
-    assert whole(brokers.expire(IMAGE, 0, 10, CONFIG)).reply
-    assert not whole(brokers.expire(IMAGE, 0, 9, CONFIG)).reply
-    fenced = applied(IMAGE, whole(brokers.expire(IMAGE, 0, 10, CONFIG)))
-    assert whole(brokers.expire(fenced, 0, 10, CONFIG)).records == ()
+    assert brokers.expire(IMAGE, 0, 10, CONFIG).reply
+    assert not brokers.expire(IMAGE, 0, 9, CONFIG).reply
+    fenced = applied(IMAGE, brokers.expire(IMAGE, 0, 10, CONFIG))
+    assert brokers.expire(fenced, 0, 10, CONFIG).records == ()
 
 
 def test_an_unregistered_broker_is_forgotten_and_leads_nothing() -> None:
-    image = applied(IMAGE, whole(brokers.unregister(IMAGE, 0, CONFIG)))
+    image = applied(IMAGE, brokers.unregister(IMAGE, 0, CONFIG))
     assert list(image.brokers) == [1]
     assert image.leader("events", 0) == -1
     with pytest.raises(ApiError) as refused:
-        whole(brokers.unregister(image, 0, CONFIG))
+        brokers.unregister(image, 0, CONFIG)
     assert refused.value.code == ErrorCode.BROKER_ID_NOT_REGISTERED
 
 

@@ -13,7 +13,6 @@ from support.metadata import CLUSTER_ID, after, broker, cluster, replicated, top
 from tailrace.config import Config
 from tailrace.metadata import records as r
 from tailrace.metadata.image import MetadataImage, PartitionImage
-from tailrace.steps import whole
 from tailrace.wire.messages import AlterPartitionRequest, BrokerHeartbeatRequest, BrokerRegistrationRequest
 from tailrace_controller.decide import alter_partition, brokers, elections
 
@@ -32,7 +31,7 @@ def applied(image: MetadataImage, effects: Any) -> MetadataImage:
 
 
 def fence(image: MetadataImage, broker_id: int, config: Config = CONFIG) -> MetadataImage:
-    return applied(image, whole(brokers.expire(image, broker_id, image.brokers[broker_id].broker_epoch, config)))
+    return applied(image, brokers.expire(image, broker_id, image.brokers[broker_id].broker_epoch, config))
 
 
 def beat(image: MetadataImage, broker_id: int, config: Config = CONFIG, **wants: bool) -> Any:
@@ -43,7 +42,7 @@ def beat(image: MetadataImage, broker_id: int, config: Config = CONFIG, **wants:
         want_fence=False,
         want_shut_down=wants.get("want_shut_down", False),
     )
-    return whole(brokers.heartbeat(image, image, request, config))
+    return brokers.heartbeat(image, image, request, config)
 
 
 def register(image: MetadataImage, broker_id: int, previous_epoch: int, config: Config = CONFIG) -> MetadataImage:
@@ -51,7 +50,7 @@ def register(image: MetadataImage, broker_id: int, previous_epoch: int, config: 
         broker_id=broker_id, cluster_id=CLUSTER_ID, incarnation_id=UUID(int=image.offset + 5000), listeners=[],
         features=[], rack=None, log_dirs=[UUID(int=1)], previous_broker_epoch=previous_epoch,
     )  # fmt: skip
-    return applied(image, whole(brokers.register(image, request, config, is_connected=False)))
+    return applied(image, brokers.register(image, request, config, is_connected=False))
 
 
 def restart(image: MetadataImage, broker_id: int, *, clean: bool, config: Config = CONFIG) -> MetadataImage:
@@ -123,9 +122,9 @@ def test_a_topic_may_refuse_what_the_cluster_allows() -> None:
 def test_allowing_unclean_elections_later_elects_at_once() -> None:
     stuck = restart(fence(fence(fence(IMAGE, 0), 1), 2), 0, clean=True)
     assert part(stuck).leader == -1
-    assert list(whole(elections.unclean(stuck, CONFIG))) == []
+    assert list(elections.unclean(stuck, CONFIG)) == []
     allowed = after(stuck, r.ConfigRecord(2, "t", "unclean.leader.election.enable", "true"))
-    assert part(after(allowed, *whole(elections.unclean(allowed, CONFIG)))).leader == 0
+    assert part(after(allowed, *elections.unclean(allowed, CONFIG))).leader == 0
 
 
 def test_controlled_shutdown_says_not_yet_while_it_moves_leaders() -> None:
@@ -150,7 +149,7 @@ def test_a_broker_that_shuts_down_is_no_candidate() -> None:
 
 
 def test_an_unregistered_broker_leaves_the_isr_and_stays_a_replica() -> None:
-    now = part(applied(IMAGE, whole(brokers.unregister(IMAGE, 0, CONFIG))))
+    now = part(applied(IMAGE, brokers.unregister(IMAGE, 0, CONFIG)))
     assert (now.leader, now.isr, now.replicas) == (1, (1, 2), (0, 1, 2))
 
 
@@ -219,7 +218,7 @@ class Replicas:
         topics = [AlterPartitionRequest.TopicData(topic_id=topic_id(1), partitions=[row])]
         epoch = known[now.leader].broker_epoch
         request = AlterPartitionRequest(broker_id=now.leader, broker_epoch=epoch, topics=topics)
-        self.image = applied(self.image, whole(alter_partition.alter(self.image, request, 3, self.config)))
+        self.image = applied(self.image, alter_partition.alter(self.image, request, 3, self.config))
 
     def fence(self, broker_id: int) -> None:
         self.image = fence(self.image, broker_id, self.config)

@@ -14,7 +14,6 @@ from tailrace.metadata import records as r
 from tailrace.metadata.image import MetadataImage
 from tailrace.metadata.replay import replay
 from tailrace.metadata.snapshot import to_records
-from tailrace.steps import whole
 from tailrace.wire.messages import BrokerRegistrationRequest, UpdateFeaturesRequest
 from tailrace_controller.commands.first_image import with_our_features
 from tailrace_controller.decide import brokers, features
@@ -137,7 +136,7 @@ def registering(*rows: tuple[str, int, int]) -> Any:
 
 def test_a_broker_that_does_not_know_a_finalized_level_may_not_register() -> None:
     def register(*rows: tuple[str, int, int], image: MetadataImage = NEW) -> Any:
-        return whole(brokers.register(image, registering(*rows), Config({}), is_connected=False))
+        return brokers.register(image, registering(*rows), Config({}), is_connected=False)
 
     others = (("metadata.version", 7, 25), ("eligible.leader.replicas.version", 1, 1))
     with pytest.raises(ApiError) as refused:

@@ -13,7 +13,6 @@ from tailrace.errors import ApiError, ErrorCode
 from tailrace.metadata import records as r
 from tailrace.metadata.directories import LOST, MIGRATING, UNASSIGNED
 from tailrace.metadata.image import MetadataImage, PartitionImage
-from tailrace.steps import whole
 from tailrace.wire.messages import (
     AlterPartitionReassignmentsRequest,
     AssignReplicasToDirsRequest,
@@ -43,7 +42,7 @@ def register(image: MetadataImage, broker_id: int, *log_dirs: UUID, incarnation:
         broker_id=broker_id, cluster_id=CLUSTER_ID, incarnation_id=UUID(int=incarnation + broker_id), listeners=[],
         features=[], rack=None, log_dirs=list(log_dirs), previous_broker_epoch=-1,
     )  # fmt: skip
-    image = after(image, *whole(brokers.register(image, request, CONFIG, is_connected=False)).records)
+    image = after(image, *brokers.register(image, request, CONFIG, is_connected=False).records)
     return after(image, *beat(image, broker_id).records)
 
 
@@ -56,7 +55,7 @@ def beat(image: MetadataImage, broker_id: int, *offline: UUID, want_shut_down: b
         want_shut_down=want_shut_down,
         offline_log_dirs=list(offline),
     )
-    return whole(brokers.heartbeat(image, image, request, CONFIG))
+    return brokers.heartbeat(image, image, request, CONFIG)
 
 
 def assign(image: MetadataImage, broker_id: int, *rows: tuple[UUID, UUID, int], epoch: int = -1) -> Any:
@@ -130,11 +129,11 @@ def test_nobody_on_a_failed_dir_is_elected_by_any_way() -> None:
     image = three(1)
     image = after(image, *beat(image, 0, directory(0)).records)
     for broker_id in (1, 2):
-        gone = whole(brokers.expire(image, broker_id, image.brokers[broker_id].broker_epoch, CONFIG))
+        gone = brokers.expire(image, broker_id, image.brokers[broker_id].broker_epoch, CONFIG)
         image = after(image, *gone.records)
     assert part(image).leader == -1
     unclean = after(image, r.ConfigRecord(2, "t", "unclean.leader.election.enable", "true"))
-    assert list(whole(elections.unclean(unclean, CONFIG))) == []
+    assert list(elections.unclean(unclean, CONFIG)) == []
     # a new start with a new disk in its place is no better: it says where the replica lies, and that is elsewhere
     again = register(image, 0, directory(0, 1), directory(0, 5), incarnation=9500)
     assert part(again).leader == -1
@@ -158,7 +157,7 @@ def test_a_broker_that_comes_back_without_a_dir_is_in_no_elr_though_it_was_stopp
         broker_id=2, cluster_id=CLUSTER_ID, incarnation_id=UUID(int=9999), listeners=[], features=[], rack=None,
         log_dirs=[directory(2, 1), directory(2 if kept else 7)], previous_broker_epoch=image.brokers[2].broker_epoch,
     )  # fmt: skip
-    image = after(image, *whole(brokers.register(image, request, CONFIG, is_connected=False)).records)
+    image = after(image, *brokers.register(image, request, CONFIG, is_connected=False).records)
     assert (part(image).isr, part(image).eligible_leader_replicas) == ((), (2,) if kept else ())
 
 

@@ -14,7 +14,6 @@ from tailrace.config import Config
 from tailrace.metadata.image import MetadataImage
 from tailrace.metadata.records import MetadataRecord, PartitionRecord, TopicRecord
 from tailrace.net.address import Address
-from tailrace.steps import whole
 from tailrace_controller.controller import Controller
 from tailrace_controller.decide import brokers
 from tailrace_controller.decision import Decided, decided
@@ -54,11 +53,13 @@ class Fake:
         return True
 
     async def run(self, decide: Any, *, behind: bool = True) -> Any:
-        made: Decided[Any] = whole(decided(decide, self.image, 3))
+        made: Decided[Any] = decided(decide, self.image, 3)
         if made.records:
             self.written.append(made.records)
         self.image = made.after
         return made.reply
+
+    run_in_thread = run
 
 
 def fenced(image: MetadataImage) -> list[int]:
@@ -110,9 +111,9 @@ async def test_the_leaderships_of_a_broker_with_thousands_of_partitions_move_fir
     await turns()
     assert fenced(fake.image) == [1]
     assert [len(records) for records in fake.written] == writes
-    expired = whole(brokers.expire(before, 1, epoch, fake.config))
+    expired = brokers.expire(before, 1, epoch, fake.config)
     assert fake.image.topics == after(before, *expired.records).topics, "as if it were written at once"
-    assert whole(brokers.hand_over(fake.image, 1, epoch, fake.config)).records == ()
+    assert brokers.hand_over(fake.image, 1, epoch, fake.config).records == ()
     watch.close()
 
 
