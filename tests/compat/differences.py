@@ -268,6 +268,12 @@ DIFFERENCES = (
         "no request keeps the others waiting",
     ),
     Difference(
+        "a group id or transactional id of more than 1,024 bytes",
+        "accepted up to 32,767 bytes",
+        "INVALID_GROUP_ID or INVALID_REQUEST",
+        "it stands in the record of each committed offset, and in every list",
+    ),
+    Difference(
         "DescribeGroups, OffsetFetch or DescribeConfigs of so much that the answer would have more than 64 MiB",
         "answered",
         "MESSAGE_TOO_LARGE for what it has no room for",

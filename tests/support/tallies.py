@@ -8,6 +8,7 @@ from operator import attrgetter
 from typing import Any
 
 from tailrace.coordination.fields import BadRecord
+from tailrace.errors import ErrorCode
 from tailrace.metadata.delta import MetadataDelta
 from tailrace.metadata.image import MetadataImage
 from tailrace.state import Effects, KeyValue, Timer, Token
@@ -94,6 +95,7 @@ TALLIES: ShardKind[Tally] = ShardKind(
     decode=decode,
     encode=encode,
     request_id=attrgetter("name"),
+    invalid_id=ErrorCode.INVALID_REQUEST,
     gauges=_gauges,
     reports={"tallies": Report(lambda machine: list(machine.totals.items()), _row)},
 )

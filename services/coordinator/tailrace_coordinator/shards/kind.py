@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Generic, NamedTuple, Protocol, TypeAlias, TypeVar
+from typing import Any, Final, Generic, NamedTuple, Protocol, TypeAlias, TypeVar
 
 from tailrace.config import Config
+from tailrace.errors import ErrorCode
 from tailrace.metadata.delta import MetadataDelta
 from tailrace.metadata.image import MetadataImage
 from tailrace.state import Effects, KeyValue
 from tailrace.steps import Steps
 
 R = TypeVar("R")
+# Of the id of a group or transaction. It stands in the key of every record, and in one for each partition of a commit.
+MOST_ID_BYTES: Final = 1_024
 
 
 Decided: TypeAlias = Effects[R] | Steps[Effects[R]]
@@ -83,6 +86,7 @@ class ShardKind(Generic[R]):
     decode: Callable[[bytes, bytes | None], R | Steps[R | None] | None]  # None: passed over. Raises BadRecord.
     encode: Callable[[R], KeyValue]
     request_id: Callable[[Any], str]
+    invalid_id: ErrorCode  # of an id of more than MOST_ID_BYTES
     gauges: Callable[[Sequence[Any]], Iterable[Gauge]] = no_gauges  # of all loaded machines, of which there may be none
     reports: Mapping[str, Report] = field(default_factory=dict)  # by the kind of row
 

@@ -6,6 +6,7 @@ from operator import attrgetter
 from typing import Any
 
 from tailrace.coordination import group_records, transaction_records
+from tailrace.errors import ErrorCode
 from tailrace.kafka.topics import GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC
 from tailrace_coordinator.groups.config import group_config
 from tailrace_coordinator.groups.machine import GroupMachine
@@ -22,6 +23,7 @@ KINDS: dict[str, ShardKind[Any]] = {
         decode=group_records.decode_in_steps,
         encode=group_records.encode,
         request_id=attrgetter("group_id"),
+        invalid_id=ErrorCode.INVALID_GROUP_ID,
         gauges=group_gauges,
         reports=GROUP_REPORTS,
     ),
@@ -31,6 +33,7 @@ KINDS: dict[str, ShardKind[Any]] = {
         decode=transaction_records.decode,
         encode=transaction_records.encode,
         request_id=str,
+        invalid_id=ErrorCode.INVALID_REQUEST,
         gauges=transaction_gauges,
         reports=TRANSACTION_REPORTS,
     ),

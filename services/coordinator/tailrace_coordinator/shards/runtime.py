@@ -17,12 +17,13 @@ from tailrace.errors import ApiError, ErrorCode
 from tailrace.metadata.delta import MetadataDelta
 from tailrace.metadata.image import MetadataImage
 from tailrace.net.backoff import Backoff
+from tailrace.net.limits.answer_budget import text_bytes
 from tailrace.net.members.endpoints import address_of
 from tailrace.net.pieces import ROWS_AT_ONCE, freed, in_pieces, others_first
 from tailrace.net.spread import Spread
 from tailrace.state import Effects, hashing_rows, partition_for
 from tailrace_coordinator.shards.deadlines import Deadlines
-from tailrace_coordinator.shards.kind import CoordinatorShard, ShardKind
+from tailrace_coordinator.shards.kind import MOST_ID_BYTES, CoordinatorShard, ShardKind
 from tailrace_coordinator.shards.owned_shard import Decide, OwnedShard
 from tailrace_coordinator.shards.partition_log import Barrier, OwnedPartition, ShardLog
 
@@ -168,7 +169,12 @@ class CoordinatorRuntime:
         return list(await asyncio.gather(*(shard.ask(decide) for shard in shards)))
 
     def partition_of(self, request_id: str) -> int:
-        """Which shard an id belongs to. Raises ApiError COORDINATOR_NOT_AVAILABLE while there is no topic."""
+        """Which shard an id belongs to. Raises ApiError COORDINATOR_NOT_AVAILABLE while there is no topic.
+
+        An id of more than MOST_ID_BYTES is refused.
+        """
+        if text_bytes(request_id) > MOST_ID_BYTES and len(request_id.encode()) > MOST_ID_BYTES:
+            raise ApiError(self.kind.invalid_id, f"an id has at most {MOST_ID_BYTES} bytes")
         topic = self.image.topic(self.topic)
         if topic is None or not topic.partitions:
             raise ApiError(ErrorCode.COORDINATOR_NOT_AVAILABLE)

@@ -19,6 +19,7 @@ from tailrace.wire.messages import (
     OffsetDeleteRequest,
     OffsetFetchRequest,
 )
+from tailrace_coordinator.shards.kind import MOST_ID_BYTES
 
 _TOPIC = OffsetCommitRequest.OffsetCommitRequestTopic
 
@@ -306,4 +307,18 @@ async def test_a_shard_nobody_leads_is_left_until_somebody_does() -> None:
     assert stage.log.epochs == []
     await stage.become(replace(image(), shards={(GROUP_METADATA_TOPIC, 0): ShardImage(GROUP_METADATA_TOPIC, 0, 0, 4)}))
     assert stage.log.epochs == [4]
+    await stage.coordinator.close()
+
+
+@pytest.mark.parametrize("character", ["g", "\u00e9"])
+async def test_an_id_that_is_too_long_is_refused(character: str) -> None:
+    longest = character * (MOST_ID_BYTES // len(character.encode()))
+    stage = Stage()
+    await stage.become(image())
+    fits, too_long = [await stage.ask(commit(1, group_id), 9) for group_id in (longest, longest + "g")]
+    assert fits.topics[0].partitions[0].error_code == 0
+    assert too_long is ErrorCode.INVALID_GROUP_ID
+    with pytest.raises(ApiError) as refused:
+        stage.coordinator.transactions.partition_of(longest + "g")
+    assert refused.value.code == ErrorCode.INVALID_REQUEST
     await stage.coordinator.close()
