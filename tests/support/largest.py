@@ -28,6 +28,8 @@ class Largest:
     api: Api
     path: str
     version: int
+    values: Mapping[str, Any] | None = None  # of fields by their names, whatever they are in
+    prefix: str = "n"  # of all names
 
     @property
     def name(self) -> str:
@@ -42,8 +44,8 @@ class Largest:
 
     def with_rows(self, rows: int) -> bytes:
         """The whole frame."""
-        counts = {self.path: rows}
-        message = self.api.request(**_values(struct_of(self.api.request).fields, self.version, counts, "", 0))
+        maker = _Maker(self.version, self.path, rows, _VALUES | dict(self.values or {}), self.prefix)
+        message = self.api.request(**maker.fields(struct_of(self.api.request).fields))
         return codec.encode_request(message, self.version, 1, "largest")
 
 
@@ -72,30 +74,39 @@ def _lists(fields: Any, version: int, prefix: str) -> Iterator[str]:
                 yield from _lists(inner.fields, version, f"{prefix}{name}.")
 
 
-def _values(fields: Any, version: int, counts: dict[str, int], prefix: str, number: int) -> dict[str, Any]:
-    return {
-        name: _value(field, prefix + name, version, counts, number)
-        for name, field in fields.items()
-        if field.for_version_q(version)
-    }
+@dataclass(frozen=True)
+class _Maker:
+    """Makes the fields of one request: `rows` rows in the list at `path`, one in every other list."""
+
+    version: int
+    path: str
+    rows: int
+    values: Mapping[str, Any]
+    prefix: str
+
+    def fields(self, fields: Any, prefix: str = "", number: int = 0) -> dict[str, Any]:
+        return {
+            name: self._value(field, prefix + name, number)
+            for name, field in fields.items()
+            if field.for_version_q(self.version)
+        }
+
+    def _value(self, field: Any, path: str, number: int) -> Any:
+        if field.is_array():
+            item = field.array_of
+            rows = range(self.rows if path == self.path else 1)
+            if item.is_struct():
+                return [field.data_class(**self.fields(item.fields, f"{path}.", row)) for row in rows]
+            return [_plain(item.type_str, row, self.prefix) for row in rows]
+        if field.is_struct():
+            return field.data_class(**self.fields(field.fields, f"{path}.", number))
+        return self.values.get(path.rpartition(".")[2], _plain(field.type_str, number, self.prefix))
 
 
-def _value(field: Any, path: str, version: int, counts: dict[str, int], number: int) -> Any:
-    if field.is_array():
-        item = field.array_of
-        rows = range(counts.get(path, 1))
-        if item.is_struct():
-            return [field.data_class(**_values(item.fields, version, counts, f"{path}.", row)) for row in rows]
-        return [_plain(item.type_str, row) for row in rows]
-    if field.is_struct():
-        return field.data_class(**_values(field.fields, version, counts, f"{path}.", number))
-    return _VALUES.get(path.rpartition(".")[2], _plain(field.type_str, number))
-
-
-def _plain(kind: str, number: int) -> Any:
+def _plain(kind: str, number: int, prefix: str) -> Any:
     match kind:
         case "string":
-            return f"n-{number}"
+            return f"{prefix}-{number}"
         case "uuid":
             return UUID(int=number + 1)
         case "bool":

@@ -1,0 +1,112 @@
+"""Every list of every API at its ceiling, and with one row more, in a cluster that the same sender has filled before.
+
+At the ceiling a request is answered and nobody else is refused; above it, it is refused as limits.tsv says. The api
+table, the schemas and the ceilings make the requests, so that a new API or list is among them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from support.abuse import Client, Seen, Watch
+from support.largest import Largest, lists_of
+from support.raw import ConnectionClosed, build
+from support.waiting import until
+from tailrace.errors import ErrorCode
+from tailrace.testing import Cluster
+from tailrace.wire import codec
+from tailrace.wire.apis import APIS, Api, ApiKey
+from tailrace.wire.limits import CLOSED, CODES, HIGHEST
+from tailrace.wire.response_errors import response_errors
+
+NAME = "n-0"  # of the topic, the group and the transaction that requests of one row name (support/largest.py)
+MOST_MB = 400
+_LAST = (ApiKey.DELETE_RECORDS, ApiKey.DELETE_GROUPS, ApiKey.OFFSET_DELETE, ApiKey.DELETE_TOPICS)
+IN_ORDER = sorted(
+    (api for api in APIS.values() if any(lists_of(api, api.max_version))), key=lambda api: api.key in _LAST
+)
+
+
+def requests_of(api: Api) -> Iterator[Largest]:
+    """Each list, in the first and the last version that has it."""
+    found: dict[str, list[int]] = {}
+    for version in range(api.min_version, api.max_version + 1):
+        for path in lists_of(api, version):
+            found.setdefault(path, []).append(version)
+    for path, versions in found.items():
+        yield from (Largest(api, path, version) for version in sorted({versions[0], versions[-1]}))
+
+
+@pytest.fixture(scope="module")
+def state(cluster: Cluster, scale: float) -> Mapping[str, Any]:
+    """Topics, partitions, offsets, quotas and an open transaction, as many as one request each can make."""
+    most = max(1, int(10_000 * scale))
+    topics = [{"name": f"n-{number}", "num_partitions": 1 if number else most} for number in range(most)]
+    with Client(cluster) as client:
+        for topic in (topics[:1], topics[1:]):
+            rows = [{**one, "replication_factor": 1, "assignments": [], "configs": []} for one in topic]
+            client.ask(build(ApiKey.CREATE_TOPICS, topics=rows, timeout_ms=60_000, validate_only=False), 7)
+        entity = {"entity_type": "client-id"}
+        ops = [{"key": "request_percentage", "value": 1e6, "remove": False}]
+        entries = [{"entity": [{**entity, "entity_name": f"n-{number}"}], "ops": ops} for number in range(most)]
+        client.ask(build(ApiKey.ALTER_CLIENT_QUOTAS, entries=entries, validate_only=False), 1)
+        offsets = [
+            {"partition_index": index, "committed_offset": 1, "committed_metadata": "m" * 100} for index in range(most)
+        ]
+        commit = build(ApiKey.OFFSET_COMMIT, group_id=NAME, topics=[{"name": NAME, "partitions": offsets}])
+        until(lambda: _codes(client.ask(commit, 7)) == {0}, "the group's offsets")
+        client.ask(build(ApiKey.FIND_COORDINATOR, key_type=1, coordinator_keys=[NAME]), 4)  # which creates its topic
+        new = {"producer_id": -1, "producer_epoch": -1, "transaction_timeout_ms": 600_000}
+        init = build(ApiKey.INIT_PRODUCER_ID, transactional_id=NAME, **new)
+        producer = until(lambda: _without_error(client.ask(init, 4)), "a producer id")
+        who = {"producer_id": producer.producer_id, "producer_epoch": producer.producer_epoch}
+        added = [{"name": NAME, "partitions": list(range(most))}]
+        add = {f"v3_and_below_{name}": value for name, value in (who | {"transactional_id": NAME}).items()}
+        adds = build(ApiKey.ADD_PARTITIONS_TO_TXN, **add, v3_and_below_topics=added)
+        until(lambda: _codes(client.ask(adds, 3)) == {0}, "the transaction's partitions")
+    return who
+
+
+def _without_error(answer: Any) -> Any:
+    return None if answer.error_code else answer
+
+
+def _codes(answer: Any) -> set[int]:
+    return {error.code for error in response_errors(answer.API_KEY, answer)} or {0}
+
+
+@pytest.mark.parametrize("api", IN_ORDER, ids=lambda api: ApiKey(api.key).name)
+def test_a_request_at_its_ceiling_is_served_and_one_above_is_refused(
+    cluster: Cluster, watch: Watch, found: list[Seen], state: Mapping[str, Any], api: Api
+) -> None:
+    wrong: list[tuple[str, int, object]] = []
+    with watch.over(f"{ApiKey(api.key).name} at its ceilings") as seen:
+        for largest in [replace(one, values=state) for one in requests_of(api)]:
+            most, above = largest.ceiling
+            served = _answered(cluster, largest, most)
+            if served is None or ErrorCode.UNKNOWN_SERVER_ERROR in served:
+                wrong.append((largest.name, most, served))
+            refused = _answered(cluster, largest, most + 1)
+            if refused != (None if above == CLOSED else {CODES[above]}):
+                wrong.append((largest.name, most + 1, refused))
+        if _answered(cluster, largest, HIGHEST + 1) is not None:
+            wrong.append((largest.name, HIGHEST + 1, "answered"))
+    found.append(seen)
+    assert wrong == []
+    assert (seen.died, seen.errors, seen.complaints) == ([], [], [])
+    assert {role: peak for role, peak in seen.peaks_mb.items() if peak > MOST_MB} == {}
+
+
+def _answered(cluster: Cluster, largest: Largest, rows: int) -> set[int] | None:
+    """The error codes of the answer; None where the connection was closed."""
+    with Client(cluster, timeout_s=120) as client, suppress(ConnectionClosed, ConnectionError):
+        client.send_bytes(largest.with_rows(rows))
+        key, version = largest.api.key, largest.version
+        answer = codec.decode_response(key, version, codec.response_body(key, version, client.receive_frame()))
+        return {error.code for error in response_errors(key, answer)} or {0}
+    return None
