@@ -255,6 +255,8 @@ class _Connected:
     def close(self) -> None:
         raise AssertionError("no handler closes connections")
 
+    def give_way(self, why: str) -> None: ...
+
 
 class _Yield:
     def __await__(self) -> Any:

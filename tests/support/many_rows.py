@@ -54,6 +54,8 @@ class Connection:
 
     def close(self) -> None: ...
 
+    def give_way(self, why: str) -> None: ...
+
 
 def asked_of(handlers: Container[int], but: Container[str] = ()) -> list[Asked]:
     """For each list of each API in the table; `but` has paths of lists of which many are one decision."""

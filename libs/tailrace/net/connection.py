@@ -20,6 +20,7 @@ from tailrace.errors import ApiError, ErrorCode
 from tailrace.net.context import ANONYMOUS, Context, Identity
 from tailrace.net.dispatch import ORDINARY, HotHandler, Relay, Service, answer_frame, api_versions
 from tailrace.net.large import LARGE_BYTES
+from tailrace.net.limits.answer_memory import OWN_BYTES
 from tailrace.net.limits.deadlines import IDLE, ConnectionDeadlines, IdleTimer
 from tailrace.net.limits.seldom import SeldomWarning
 from tailrace.net.quotas.meter import Meter
@@ -127,6 +128,7 @@ class Connection(Answering):
         self._filled = 0
         self._shrink()
         self._share.end()
+        self._service.answers.give_back(self)
         if self._going_on is not None:
             self._going_on.cancel()
         if self._task is not None:
@@ -477,7 +479,16 @@ class Connection(Answering):
     def _answered(self, frame: bytes | memoryview) -> None:
         self.core.slots.append(frame)
         self._idle()
+        if len(frame) > OWN_BYTES:
+            self._flush()
+            if not self.core.slots and not self.core.stops & UNTAKEN:
+                self._service.answers.give_back(self)
         self._parse()
+
+    def resume_writing(self) -> None:
+        if self._task is None and not self.core.slots:
+            self._service.answers.give_back(self)
+        super().resume_writing()
 
     def _unserved(self, header: RequestHeader, frame: memoryview) -> None:
         if header.api_key == ApiKey.PREAMBLE and self._service.internal:

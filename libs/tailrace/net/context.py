@@ -57,6 +57,9 @@ class Connected(Protocol):
 
     def close(self) -> None: ...
 
+    def give_way(self, why: str) -> None:
+        """Others wait for memory that this client keeps: it must go."""
+
 
 @dataclass(slots=True)
 class Context:

@@ -15,7 +15,8 @@ from tailrace.errors import ApiError, ErrorCode
 from tailrace.net.admit import Admit
 from tailrace.net.authentication.server import Authentication
 from tailrace.net.context import Context
-from tailrace.net.large import Large
+from tailrace.net.large import Large, has_many_rows
+from tailrace.net.limits.answer_memory import AnswerMemory
 from tailrace.net.limits.deadlines import ConnectionDeadlines
 from tailrace.net.limits.request_memory import RequestMemory
 from tailrace.net.transport.buffers import SocketBuffers
@@ -68,6 +69,7 @@ class Service:
     on_close: Callable[[Any], None] | None = None
     relay: Relay | None = None  # takes the frames of APIs that are not served here (a broker's own client listener)
     large: Large = field(default_factory=Large)
+    answers: AnswerMemory = field(default_factory=AnswerMemory)  # for large answers, of the whole role
     memory: RequestMemory = field(default_factory=RequestMemory)  # for requests that are not whole, of the whole role
 
     def serves(self, key: int, version: int) -> bool:
@@ -92,10 +94,22 @@ async def answer(service: Service, request: Any, context: Context) -> Any:
 
 async def answer_frame(service: Service, request: Any, context: Context) -> bytes | memoryview:
     """The same, encoded as a whole response frame."""
-    response = await answer(service, request, context)
     key, version, correlation_id = context.api_key, context.api_version, context.correlation_id
+    if key == ApiKey.METADATA and not request.topics:  # of everything; its body is made by the handler
+        await service.answers.room(context.connection)
+    response = await answer(service, request, context)
     if isinstance(response, EncodeBuffer):  # a body that its handler wrote, of many rows
+        service.answers.hold(context.connection, response.pos)
         return response.response_frame(key, version, correlation_id)
+    if has_many_rows(response):
+        await service.answers.room(context.connection)
+    frame = await _encoded(service, request, response, context)
+    service.answers.hold(context.connection, len(frame))
+    return frame
+
+
+async def _encoded(service: Service, request: Any, response: Any, context: Context) -> bytes | memoryview:
+    key, version, correlation_id = context.api_key, context.api_version, context.correlation_id
     try:
         return await service.large.encode(response, version, correlation_id)
     except (StructError, TypeError, ValueError, AttributeError):  # what the codec makes of a value that has no room

@@ -33,7 +33,16 @@ class AnsweringGateway(Gateway):
         self.connections: set[ClientLink] = set()
         self.handover = Handover(self, wanted=handover)
         self._all_closed: asyncio.Event | None = None
-        self._service = Service(self, handlers, APIS, parts.log, internal=False, listener="CLIENT", large=self.large)
+        self._service = Service(
+            self,
+            handlers,
+            APIS,
+            parts.log,
+            internal=False,
+            listener="CLIENT",
+            large=self.large,
+            answers=self.answers,
+        )
 
     # -- connections ----------------------------------------------------------------------------------------------
 

@@ -18,6 +18,7 @@ from tailrace.net.authentication.proof import Secret
 from tailrace.net.background import spawn
 from tailrace.net.context import Identity
 from tailrace.net.large import Large
+from tailrace.net.limits.answer_memory import AnswerMemory
 from tailrace.net.limits.deadlines import ConnectionDeadlines
 from tailrace.net.limits.request_memory import DEFAULT_BYTES, RequestMemory
 from tailrace.net.limits.request_memory_watch import RequestMemoryWatch
@@ -127,6 +128,7 @@ class Gateway(ABC):
         self.admit = parts.admit
         self.pool = BufferPool()
         self.memory = RequestMemory(parts.limits.request_memory_bytes)
+        self.answers = AnswerMemory()
         RequestMemoryWatch(self.memory)
         self.table = table()
         self.suspects = Suspects(self)

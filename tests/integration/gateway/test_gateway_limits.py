@@ -14,6 +14,7 @@ from support.waiting import turns_until
 from tailrace.errors import ErrorCode
 from tailrace.metadata.image import BrokerImage
 from tailrace.metadata.records import Endpoint
+from tailrace.net.limits.answer_memory import AnswerMemory
 from tailrace.net.quotas.meter import Unmetered
 from tailrace.wire import codec
 from tailrace.wire import messages as m
@@ -22,6 +23,7 @@ from tailrace_gateway.gateway import Advertised, GatewayLimits
 from tailrace_gateway.listener import InternalListener
 from tailrace_gateway.versions import ServedVersions
 
+LARGE_ANSWER = 6_000_000
 QUICK = GatewayLimits(head_ms=60, dribble_ms=60, dribble_bytes=100, idle_ms=400)
 
 
@@ -334,3 +336,33 @@ async def test_the_sweep_is_no_busier_than_its_shortest_bound(
     world = open_world(limits=GatewayLimits(idle_ms=idle_ms))
     world.sweep()
     assert world.deadline_check is not None and world.deadline_check.deadlines.interval_ms == expected
+
+
+async def test_large_answers_come_one_after_the_other_where_clients_do_not_take_them(
+    open_world: Callable[..., World], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The gateway receives no more of them than its budget holds, whoever asks."""
+    monkeypatch.setattr(AnswerMemory.__init__, "__defaults__", (LARGE_ANSWER + 1_000, None))
+    world = open_world()
+    world.put_broker(0, await world.peer("broker-0"))
+    world.put_topic("__consumer_offsets", [0])
+    owner = await world.peer("coordinator-0")
+    world.put_coordinators({0: 0}, {0: owner})
+
+    async def large(header: Any, frame: bytes, writer: asyncio.StreamWriter) -> None:
+        writer.write(struct.pack(">ii", 4 + LARGE_ANSWER, header.correlation_id) + bytes(LARGE_ANSWER))
+
+    owner.script = large
+    clients = [await world.client(receive_bytes=65_536) for _ in range(3)]
+    request = m.HeartbeatRequest(group_id="g", generation_id=1, member_id="m")
+    for client in clients:
+        client.transport.pause_reading()
+        client.send(codec.encode_request(request, 3, 1, "test"))
+    answers = world.gateway.answers
+    await turns_until(lambda: answers.waiting_count == 2)
+    assert answers.held_bytes == LARGE_ANSWER + 8
+    clients[0].writer.transport.abort()  # one that leaves makes room, too
+    for client in clients[1:]:
+        client.transport.resume_reading()
+        assert len((await client.answer())[1]) == LARGE_ANSWER
+    await turns_until(lambda: not answers.held_bytes)

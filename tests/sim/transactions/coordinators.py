@@ -163,6 +163,8 @@ class _Connected:
     def close(self) -> None:
         raise AssertionError("no handler closes connections")
 
+    def give_way(self, why: str) -> None: ...
+
 
 class CoordinatorProcess(Process):
     """One coordinator; a new role object in each life."""

@@ -87,6 +87,8 @@ class Connection:
 
     def close(self) -> None: ...
 
+    def give_way(self, why: str) -> None: ...
+
 
 def context(key: ApiKey, version: int, node_id: int = 0) -> Context:
     identity = Identity(advertised_host="gw.example", base_port=9000, node_id=node_id)

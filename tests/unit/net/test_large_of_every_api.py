@@ -38,6 +38,7 @@ DIRECT = {
     "services/broker/tailrace_broker/produce/answers.py": "an answer to what was taken in one go before",
     "services/coordinator/tailrace_coordinator/shards/partition_log.py": "the answer to a Produce of one partition",
     "services/gateway/tailrace_gateway/forward/broker_away.py": "inside over_rows",
+    "services/gateway/tailrace_gateway/forward/coordinator.py": "a refusal that has no rows",
     "services/gateway/tailrace_gateway/rest/kafka/admin.py": "a question about one partition",
     "services/gateway/tailrace_gateway/answering.py": "the preamble and ApiVersions",
     "services/gateway/tailrace_gateway/relay/handover.py": "a question about one connection",

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Callable, Iterable, Iterator
+from typing import Final, TypeVar
 
-from tailrace.errors import shortened
+from tailrace.errors import ApiError, ErrorCode, shortened
 
 MOST_ANSWER_BYTES: Final = 64 * 1024 * 1024
 MOST_TEXT_BYTES: Final = 1024 * 1024
+_Row = TypeVar("_Row")
 TOO_LARGE: Final = f"The answer would be larger than {MOST_ANSWER_BYTES >> 20} MiB: ask for less at a time."
 
 
@@ -25,6 +27,15 @@ class AnswerBudget:
             return False
         self.left_bytes -= size_bytes
         return True
+
+
+def fitting(rows: Iterable[_Row], size_bytes: Callable[[_Row], int]) -> Iterator[_Row]:
+    """The rows of one answer that lists all there is; MESSAGE_TOO_LARGE where they are too many bytes."""
+    budget = AnswerBudget()
+    for row in rows:
+        if not budget.take(size_bytes(row)):
+            raise ApiError(ErrorCode.MESSAGE_TOO_LARGE, TOO_LARGE)
+        yield row
 
 
 class RefusalTexts:

@@ -6,16 +6,21 @@ Lists every shard owned here; the gateway keeps of it what the asked node leads.
 from __future__ import annotations
 
 from itertools import chain
+from typing import Final
 
 from tailrace.errors import ErrorCode
 from tailrace.net.context import Context
+from tailrace.net.limits.answer_budget import fitting, text_bytes
 from tailrace.net.pieces import each_once, freed, in_pieces
 from tailrace.wire.messages import ListGroupsRequest, ListGroupsResponse
 from tailrace_coordinator.coordinator import Coordinator
+from tailrace_coordinator.groups.group import Listed
+
+_ROW_BYTES: Final = 40  # of one group, with its state and type
 
 
 async def handle(request: ListGroupsRequest, context: Context, coordinator: Coordinator) -> ListGroupsResponse:
-    """Answers all groups, or COORDINATOR_LOAD_IN_PROGRESS while some are not loaded."""
+    """Answers all groups; COORDINATOR_LOAD_IN_PROGRESS while some are not loaded, MESSAGE_TOO_LARGE for too many."""
     states = await each_once(in_pieces(state.lower() for state in request.states_filter))
     types = await each_once(in_pieces(kind.lower() for kind in request.types_filter))
     shards = await coordinator.groups.ask_all(
@@ -31,6 +36,10 @@ async def handle(request: ListGroupsRequest, context: Context, coordinator: Coor
                 group_state=listed.state,
                 group_type=listed.group_type,
             )
-            async for listed in in_pieces(chain.from_iterable(shards))
+            async for listed in in_pieces(fitting(chain.from_iterable(shards), _size_bytes))
         ],
     )
+
+
+def _size_bytes(listed: Listed) -> int:
+    return _ROW_BYTES + text_bytes(listed.group_id) + text_bytes(listed.protocol_type)

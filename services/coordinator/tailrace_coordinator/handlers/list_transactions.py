@@ -7,20 +7,27 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from itertools import chain
+from typing import Final
 
-from tailrace.coordination.transaction_records import STATES
+from tailrace.coordination.transaction_records import STATES, TransactionState
 from tailrace.errors import ApiError, ErrorCode
 from tailrace.net.context import Context
+from tailrace.net.limits.answer_budget import fitting, text_bytes
 from tailrace.net.pieces import each_once, freed, in_pieces
 from tailrace.wire.messages import ListTransactionsRequest, ListTransactionsResponse
 from tailrace_coordinator.coordinator import Coordinator
 from tailrace_coordinator.transactions.machine import ListTransactionsFilter
 
+_ROW_BYTES: Final = 40  # of one transaction, with its state
+
 
 async def handle(
     request: ListTransactionsRequest, context: Context, coordinator: Coordinator
 ) -> ListTransactionsResponse:
-    """Answers all that are asked for, or COORDINATOR_LOAD_IN_PROGRESS while some shards are not loaded."""
+    """Answers all that are asked for; COORDINATOR_LOAD_IN_PROGRESS while some shards are not loaded.
+
+    MESSAGE_TOO_LARGE where they are too many for one answer: filters make it smaller.
+    """
     known = {status.value: status for status in STATES}
     producer_ids = await each_once(in_pieces(request.producer_id_filters))
     wanted = ListTransactionsFilter(
@@ -46,9 +53,13 @@ async def handle(
                 producer_id=found.producer_id,
                 transaction_state=found.state.value,
             )
-            async for found in in_pieces(chain.from_iterable(shards))
+            async for found in in_pieces(fitting(chain.from_iterable(shards), _size_bytes))
         ],
     )
+
+
+def _size_bytes(found: TransactionState) -> int:
+    return _ROW_BYTES + text_bytes(found.transactional_id)
 
 
 def _matches(pattern: str | None) -> Callable[[str], bool]:

@@ -78,7 +78,7 @@ async def exchange(
         if connection.closed:
             known.close()
     try:
-        return await known.ask(data)
+        return await known.ask(data, connection.room_for_answer)
     except OSError as lost:
         connection.exchanges.pop(address, None)
         raise UnansweredError(f"{address}: {lost}") from lost

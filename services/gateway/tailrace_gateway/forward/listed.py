@@ -36,8 +36,8 @@ class ListApi(NamedTuple):
         return [row for row in self.rows(answer) if shard_of(image, self.topic, self.id_of(row)) in shards]
 
 
-def _groups_incomplete(_: int) -> ErrorCode:
-    return ErrorCode.COORDINATOR_NOT_AVAILABLE
+def _groups_incomplete(code: int) -> int:
+    return code if code == ErrorCode.MESSAGE_TOO_LARGE else ErrorCode.COORDINATOR_NOT_AVAILABLE
 
 
 def _transactions_incomplete(code: int) -> int:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import socket
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Any, Protocol
 
 from tailrace.net.address import Address
@@ -202,13 +202,19 @@ class Exchange:
             return False
         return False  # closed, or bytes that nobody asked for
 
-    async def ask(self, frame: bytes | memoryview) -> memoryview:
-        """Sends one frame and returns the answer's, size included; raises OSError when the connection is lost."""
+    async def ask(self, frame: bytes | memoryview, room: Callable[[int], Awaitable[None]] | None = None) -> memoryview:
+        """Sends one frame and returns the answer's, size included; raises OSError when the connection is lost.
+
+        room: is waited for with the size of the answer before that is received.
+        """
         try:
             await self._loop.sock_sendall(self._sock, frame)
             head = received(4)
             await self._read(head)
-            answer = received(4 + answer_size(head, _ANSWER_BYTES_MAX))
+            size = 4 + answer_size(head, _ANSWER_BYTES_MAX)
+            if room is not None:
+                await room(size)
+            answer = received(size)
             answer[:4] = head
             await self._read(answer[4:])
             return answer

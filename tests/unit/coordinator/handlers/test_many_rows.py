@@ -99,6 +99,17 @@ async def test_offsets_that_an_answer_has_no_room_for_are_refused(
     assert await stage.ask(m.OffsetFetchRequest(group_id="g", topics=topics), 7) == ErrorCode.MESSAGE_TOO_LARGE
 
 
+async def test_a_list_of_all_groups_that_an_answer_has_no_room_for_is_refused(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in range(20):
+        await stage.ask(m.OffsetCommitRequest(group_id=f"{number:02}" * 200, topics=commit(1).topics), 9)
+    listing = m.ListGroupsRequest(states_filter=[], types_filter=[])
+    assert len((await stage.ask(listing, 5)).groups) == 20
+    monkeypatch.setattr(answer_budget.AnswerBudget.__init__, "__defaults__", (20 * 400,))
+    assert await stage.ask(listing, 5) == ErrorCode.MESSAGE_TOO_LARGE
+
+
 async def test_a_group_that_an_answer_has_no_room_for_is_refused_and_smaller_ones_are_told(
     stage: Stage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
