@@ -12,9 +12,10 @@ from typing import TypeVar
 
 T = TypeVar("T")
 PAUSE_S = 0.02
+HUNG_S = 120  # whatever the load of the machine: what has not come by then never comes
 
 
-def until(ask: Callable[[], T | None], what: str, timeout_s: float = 30) -> T:
+def until(ask: Callable[[], T | None], what: str, timeout_s: float = HUNG_S) -> T:
     """Asks until the answer is neither None nor False; raises TimeoutError naming what was awaited."""
     deadline = time.monotonic() + timeout_s
     pause = threading.Event()
@@ -27,7 +28,7 @@ def until(ask: Callable[[], T | None], what: str, timeout_s: float = 30) -> T:
         pause.wait(PAUSE_S)
 
 
-async def another_process(shows: Callable[[], bool], timeout_s: float = 30) -> None:
+async def another_process(shows: Callable[[], bool], timeout_s: float = HUNG_S) -> None:
     """Rests until the loop has heard of what another process does; one that spins takes the processor from it."""
     async with asyncio.timeout(timeout_s):
         while not shows():
@@ -37,6 +38,6 @@ async def another_process(shows: Callable[[], bool], timeout_s: float = 30) -> N
 
 async def turns_until(reached: Callable[[], object]) -> None:
     """Lets the event loop turn until it has come so far: what has no event shows in a few turns."""
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(HUNG_S):
         while not reached():  # noqa: ASYNC110 - turns, not time
             await asyncio.sleep(0)

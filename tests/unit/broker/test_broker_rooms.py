@@ -72,7 +72,7 @@ async def test_a_produce_is_followed_through_few_rooms(tmp_path: Path, acks: int
             answer = asyncio.ensure_future(broker.produce(partition.index, batch(b"a"), acks=acks, timeout_ms=60_000))
             if acks == -1:
                 for offset in (0, 1):  # the second says that the follower has what the first brought
-                    await broker.service.ask(followed(broker, offset), timeout_ms=5000, version=17)
+                    await broker.service.ask(followed(broker, offset), timeout_ms=60_000, version=17)
             assert (await answer).error_code == 0
     assert "produce" in rooms
     assert len(rooms) <= most, sorted(rooms)

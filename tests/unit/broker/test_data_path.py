@@ -108,11 +108,11 @@ async def test_leader_hints_name_the_new_leader_as_the_client_knows_it(tmp_path:
         data = ProduceRequest.TopicProduceData
         row = data.PartitionProduceData(index=2, records=batch(b"a"))
         request = ProduceRequest(acks=1, timeout_ms=1, topic_data=[data(name="t", partition_data=[row])])
-        answer = await broker.client.ask(request, timeout_ms=5000, version=12)
+        answer = await broker.client.ask(request, timeout_ms=60_000, version=12)
         hint = answer.responses[0].partition_responses[0].current_leader
         assert (hint.leader_id, hint.leader_epoch) == (1, 3)
         assert [(e.node_id, e.host, e.port) for e in answer.node_endpoints] == [(1, "front", 9093)]
-        answer = await broker.client.ask(broker.fetch_request(2, 0), timeout_ms=5000, version=17)
+        answer = await broker.client.ask(broker.fetch_request(2, 0), timeout_ms=60_000, version=17)
         assert answer.responses[0].partitions[0].current_leader.leader_id == 1
         assert [(e.node_id, e.host, e.port) for e in answer.node_endpoints] == [(1, "front", 9093)]
 
@@ -137,7 +137,7 @@ async def test_a_produce_that_cannot_be_promised_is_refused(
             timeout_ms=1,
             topic_data=[data(name="t", partition_data=[row])],
         )
-        answer = await broker.client.ask(request, timeout_ms=5000, version=9)
+        answer = await broker.client.ask(request, timeout_ms=60_000, version=9)
         assert answer.responses[0].partition_responses[0].error_code == code
         assert (await broker.fetch(0, 0)).high_watermark == 0
 
@@ -154,7 +154,7 @@ async def test_plain_records_are_taken_under_any_transactional_id(
         for row in rows:
             topics = [data(name="t", partition_data=[row])]
             request = ProduceRequest(transactional_id=transactional_id, acks=1, timeout_ms=1, topic_data=topics)
-            answer = await broker.client.ask(request, timeout_ms=5000, version=version)
+            answer = await broker.client.ask(request, timeout_ms=60_000, version=version)
             codes.append(answer.responses[0].partition_responses[0].error_code)
         no_coordinator = ErrorCode.NOT_ENOUGH_REPLICAS
         refused = no_coordinator if transactional_id else ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
@@ -269,7 +269,7 @@ async def internal_produce(broker: Running, shard_epoch: int, base_offset: int =
 
 async def fence(broker: Running, shard_epoch: int) -> Any:
     request = FenceShardRequest(topic_id=OFFSETS_ID, partition=0, shard_epoch=shard_epoch, coordinator_id=1)
-    return await broker.service.ask(request, timeout_ms=5000)
+    return await broker.service.ask(request, timeout_ms=60_000)
 
 
 def give_shard(broker: Running, shard_epoch: int) -> None:
@@ -345,7 +345,7 @@ async def test_a_shards_append_lands_only_where_its_owner_believes_the_log_ends(
 async def test_a_fetch_waits_for_data_and_is_woken_by_it(tmp_path: Path) -> None:
     async with running(tmp_path) as broker:
         waiting = asyncio.create_task(broker.fetch(0, 0, max_wait_ms=60_000))
-        await broker.service.ask(DescribeLogDirsRequest(topics=[]), timeout_ms=5000)
+        await broker.service.ask(DescribeLogDirsRequest(topics=[]), timeout_ms=60_000)
         other = Running(broker.broker, broker.follower, broker.address, broker.replicas)
         await other.produce(0, batch(b"news"))
         assert values((await waiting).records) == [b"news"]
@@ -381,7 +381,7 @@ async def test_a_clients_leader_epoch_is_checked(tmp_path: Path, epoch: int, cod
     async with running(tmp_path) as broker:
         request = broker.fetch_request(0, 0)
         request.topics[0].partitions[0].current_leader_epoch = epoch
-        answer = await broker.client.ask(request, timeout_ms=5000, version=12)
+        answer = await broker.client.ask(request, timeout_ms=60_000, version=12)
         assert answer.responses[0].partitions[0].error_code == code
 
 
@@ -393,7 +393,7 @@ async def test_who_read_in_an_epoch_that_nobody_knows_does_not_go_on(
         await broker.produce(0, batch(b"a"))
         request = broker.fetch_request(0, 0)
         request.topics[0].partitions[0].last_fetched_epoch = last_epoch
-        answer = await broker.client.ask(request, timeout_ms=5000, version=12)
+        answer = await broker.client.ask(request, timeout_ms=60_000, version=12)
         assert answer.responses[0].partitions[0].error_code == code
 
 
@@ -415,7 +415,7 @@ async def test_an_incremental_fetch_names_only_what_has_news(tmp_path: Path) -> 
         request = broker.fetch_request(0, 0, session_id=0, session_epoch=0)
         want = FetchRequest.FetchTopic.FetchPartition(partition=1, fetch_offset=0, partition_max_bytes=1 << 20)
         request.topics[0].partitions.append(want)
-        full = await broker.client.ask(request, timeout_ms=5000, version=12)
+        full = await broker.client.ask(request, timeout_ms=60_000, version=12)
         assert len(full.responses[0].partitions) == 2
         await broker.produce(1, batch(b"x"))
 
@@ -429,9 +429,9 @@ async def test_an_incremental_fetch_names_only_what_has_news(tmp_path: Path) -> 
                 topics=[],
             )
 
-        news = await broker.client.ask(again(1), timeout_ms=5000, version=12)
+        news = await broker.client.ask(again(1), timeout_ms=60_000, version=12)
         assert [p.partition_index for t in news.responses for p in t.partitions] == [1]
-        wrong = await broker.client.ask(again(9), timeout_ms=5000, version=12)
+        wrong = await broker.client.ask(again(9), timeout_ms=60_000, version=12)
         assert wrong.error_code == ErrorCode.INVALID_FETCH_SESSION_EPOCH
 
 
@@ -442,7 +442,7 @@ async def list_offset(broker: Running, timestamp: int, version: int = 11) -> tup
     request = ListOffsetsRequest(
         replica_id=-1, topics=[ListOffsetsRequest.ListOffsetsTopic(name="t", partitions=[row])]
     )
-    answer = await broker.client.ask(request, timeout_ms=5000, version=version)
+    answer = await broker.client.ask(request, timeout_ms=60_000, version=version)
     found = answer.topics[0].partitions[0]
     return found.error_code, found.offset, found.timestamp
 
@@ -485,7 +485,7 @@ async def test_a_partition_that_is_asked_for_twice_is_refused_once_and_its_neigh
         ]
         for topics in ([one(name="t", partitions=rows)], [one(name="t", partitions=[row]) for row in rows]):
             request = ListOffsetsRequest(replica_id=-1, topics=topics)
-            answer = await broker.client.ask(request, timeout_ms=5000, version=version)
+            answer = await broker.client.ask(request, timeout_ms=60_000, version=version)
             (told,) = answer.topics
             found = [(row.partition_index, row.error_code, row.offset) for row in told.partitions]
             assert found == [(0, ErrorCode.INVALID_REQUEST, -1), (1, 0, 0)]
@@ -506,7 +506,7 @@ async def test_of_negative_epochs_only_one_says_nothing(tmp_path: Path, epoch: i
             ListOffsetsRequest(replica_id=-1, topics=[one(name="t", partitions=[ends])]),
             OffsetForLeaderEpochRequest(replica_id=-1, topics=[other(topic="t", partitions=[epochs])]),
         ):
-            answer = await broker.client.ask(request, timeout_ms=5000)
+            answer = await broker.client.ask(request, timeout_ms=60_000)
             assert answer.topics[0].partitions[0].error_code == code
 
 
@@ -515,7 +515,7 @@ async def test_the_beginning_of_an_empty_log_has_the_leaders_epoch(tmp_path: Pat
         one = ListOffsetsRequest.ListOffsetsTopic
         row = one.ListOffsetsPartition(partition_index=0, timestamp=-2, current_leader_epoch=-1)
         request = ListOffsetsRequest(replica_id=-1, topics=[one(name="t", partitions=[row])])
-        found = (await broker.client.ask(request, timeout_ms=5000)).topics[0].partitions[0]
+        found = (await broker.client.ask(request, timeout_ms=60_000)).topics[0].partitions[0]
         assert (found.error_code, found.offset, found.leader_epoch) == (0, 0, 3)
 
 
@@ -536,7 +536,7 @@ async def test_records_are_deleted_up_to_the_high_watermark(tmp_path: Path, offs
         topic_row = DeleteRecordsRequest.DeleteRecordsTopic
         row = topic_row.DeleteRecordsPartition(partition_index=0, offset=offset)
         request = DeleteRecordsRequest(topics=[topic_row(name="t", partitions=[row])], timeout_ms=1000)
-        answer = await broker.client.ask(request, timeout_ms=5000)
+        answer = await broker.client.ask(request, timeout_ms=60_000)
         found = answer.topics[0].partitions[0]
         assert (found.error_code, found.low_watermark) == (code, low)
         if not code:
@@ -549,7 +549,7 @@ async def test_of_two_places_to_delete_to_the_last_one_counts(tmp_path: Path) ->
         one = DeleteRecordsRequest.DeleteRecordsTopic
         rows = [one.DeleteRecordsPartition(partition_index=0, offset=offset) for offset in (3, 9, 1)]
         request = DeleteRecordsRequest(topics=[one(name="t", partitions=rows)], timeout_ms=1000)
-        (found,) = (await broker.client.ask(request, timeout_ms=5000)).topics[0].partitions
+        (found,) = (await broker.client.ask(request, timeout_ms=60_000)).topics[0].partitions
         assert (found.error_code, found.low_watermark) == (0, 1)
 
 
@@ -567,7 +567,7 @@ async def test_the_cleanup_policy_says_whether_records_may_be_deleted(tmp_path: 
         topic_row = DeleteRecordsRequest.DeleteRecordsTopic
         row = topic_row.DeleteRecordsPartition(partition_index=0, offset=0)
         request = DeleteRecordsRequest(topics=[topic_row(name="t", partitions=[row])], timeout_ms=1000)
-        answer = await broker.client.ask(request, timeout_ms=5000)
+        answer = await broker.client.ask(request, timeout_ms=60_000)
         assert answer.topics[0].partitions[0].error_code == code
 
 
@@ -577,14 +577,14 @@ async def test_the_end_of_a_leader_epoch_is_told(tmp_path: Path) -> None:
         one = OffsetForLeaderEpochRequest.OffsetForLeaderTopic
         row = one.OffsetForLeaderPartition(partition=0, current_leader_epoch=3, leader_epoch=3)
         request = OffsetForLeaderEpochRequest(replica_id=-1, topics=[one(topic="t", partitions=[row])])
-        found = (await broker.client.ask(request, timeout_ms=5000)).topics[0].partitions[0]
+        found = (await broker.client.ask(request, timeout_ms=60_000)).topics[0].partitions[0]
         assert (found.error_code, found.leader_epoch, found.end_offset) == (0, 3, 2)
 
 
 async def test_log_dirs_have_sizes_and_room(tmp_path: Path) -> None:
     async with running(tmp_path) as broker:
         await broker.produce(0, batch(b"a" * 500))
-        (found,) = (await broker.client.ask(DescribeLogDirsRequest(topics=None), timeout_ms=5000)).results
+        (found,) = (await broker.client.ask(DescribeLogDirsRequest(topics=None), timeout_ms=60_000)).results
         sizes = {(t.name, p.partition_index): p.partition_size for t in found.topics for p in t.partitions}
         assert sizes["t", 0] > 500
         assert found.total_bytes > found.usable_bytes > 0
@@ -596,23 +596,23 @@ async def test_every_config_of_the_broker_is_described(tmp_path: Path) -> None:
         request = DescribeConfigsRequest(
             resources=[resource(resource_type=4, resource_name="0", configuration_keys=None)], include_synonyms=True
         )
-        (found,) = (await broker.service.ask(request, timeout_ms=5000)).results
+        (found,) = (await broker.service.ask(request, timeout_ms=60_000)).results
         entries = {entry.name: entry for entry in found.configs}
         assert len(entries) > 200
         assert (entries["num.partitions"].value, entries["num.partitions"].config_source) == ("7", 4)
         request.resources[0].configuration_keys = []
-        (again,) = (await broker.service.ask(request, timeout_ms=5000)).results
+        (again,) = (await broker.service.ask(request, timeout_ms=60_000)).results
         assert len(again.configs) == len(entries)
         request.resources[0].resource_name = "5"
-        assert (await broker.service.ask(request, timeout_ms=5000)).results[0].error_code == ErrorCode.INVALID_REQUEST
+        assert (await broker.service.ask(request, timeout_ms=60_000)).results[0].error_code == ErrorCode.INVALID_REQUEST
         request.resources[0].resource_name = "9" * 5000  # more digits than Python makes a number of
-        assert (await broker.service.ask(request, timeout_ms=5000)).results[0].error_code == ErrorCode.INVALID_REQUEST
+        assert (await broker.service.ask(request, timeout_ms=60_000)).results[0].error_code == ErrorCode.INVALID_REQUEST
 
 
 async def test_producer_ids_are_refused_retriably_while_no_controller_gives_a_block(tmp_path: Path) -> None:
     async with running(tmp_path) as broker:
         request = InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=1)
-        answer = await broker.client.ask(request, timeout_ms=5000)
+        answer = await broker.client.ask(request, timeout_ms=60_000)
         assert answer.error_code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
 
 
@@ -625,14 +625,14 @@ async def test_half_of_a_producer_id_is_refused(tmp_path: Path, producer_id: int
             producer_id=producer_id,
             producer_epoch=producer_epoch,
         )
-        assert (await broker.client.ask(request, timeout_ms=5000)).error_code == ErrorCode.INVALID_REQUEST
+        assert (await broker.client.ask(request, timeout_ms=60_000)).error_code == ErrorCode.INVALID_REQUEST
 
 
 async def test_a_deleted_topic_wakes_its_fetches_and_loses_its_data(tmp_path: Path) -> None:
     async with running(tmp_path) as broker:
         await broker.produce(0, batch(b"a"))
         waiting = asyncio.create_task(broker.fetch(0, 1, max_wait_ms=60_000))
-        await broker.service.ask(DescribeLogDirsRequest(topics=[]), timeout_ms=5000)
+        await broker.service.ask(DescribeLogDirsRequest(topics=[]), timeout_ms=60_000)
         broker.follower.move(topics={}, topic_names={})
         assert (await waiting).error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         new = topic("t", TOPIC_ID.__class__(int=99), 0)

@@ -64,7 +64,7 @@ async def test_every_partition_has_its_answer_in_its_place(
     code: ErrorCode,
 ) -> None:
     async with running(tmp_path, metadata(PARTITIONS)) as node:
-        answer = await node.service.ask(request_of(), timeout_ms=30_000, version=version)
+        answer = await node.service.ask(request_of(), timeout_ms=60_000, version=version)
         found = {getattr(row, "partition_index", None) or getattr(row, "partition", 0): row for row in rows_of(answer)}
         assert list(found) == ASKED
         absent = code if request_of is alter_replica_log_dirs else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION

@@ -182,14 +182,14 @@ async def test_a_new_leader_does_not_tell_end_offsets_it_cannot_know(tmp_path: P
         topic = ListOffsetsRequest.ListOffsetsTopic
         want = topic.ListOffsetsPartition(partition_index=0, current_leader_epoch=-1, timestamp=-1)
         request = ListOffsetsRequest(replica_id=-1, isolation_level=0, topics=[topic(name="t", partitions=[want])])
-        answer = await new.client.ask(request, timeout_ms=5000, version=7)
+        answer = await new.client.ask(request, timeout_ms=60_000, version=7)
         assert answer.topics[0].partitions[0].error_code == ErrorCode.OFFSET_NOT_AVAILABLE
 
 
 async def test_deleted_records_are_gone_everywhere_before_the_answer(tmp_path: Path) -> None:
     async with three(tmp_path) as cluster:
         await cluster.nodes[0].produce(0, batch(b"a", b"b", b"c"), acks=-1)
-        answer = await cluster.nodes[0].client.ask(delete_below(2), timeout_ms=30_000)
+        answer = await cluster.nodes[0].client.ask(delete_below(2), timeout_ms=60_000)
         row = answer.topics[0].partitions[0]
         assert (row.error_code, row.low_watermark) == (0, 2)
         assert [log(cluster, node).log_start_offset for node in range(3)] == [2, 2, 2]
@@ -209,7 +209,7 @@ async def test_records_are_deleted_while_a_broker_is_down(tmp_path: Path, heard:
         leading = partition.leading
         assert leading is not None
         leading.replicas[7].log_start_offset = heard
-        waiting = asyncio.create_task(first.client.ask(delete_below(2), timeout_ms=30_000))
+        waiting = asyncio.create_task(first.client.ask(delete_below(2), timeout_ms=60_000))
         await turns_until(lambda: bool(partition.deletions) and leading.replicas[1].log_start_offset == 2)
         assert not any(wait.done for _, wait, _ in partition.deletions)
         cluster.fenced.add(7)
@@ -222,7 +222,7 @@ async def test_a_new_replica_comes_to_what_its_leader_has_after_a_delete_within_
     async with three(tmp_path) as cluster:
         cluster.publish(replicas=(0, 1), isr=(0, 1))
         await cluster.nodes[0].produce(0, batch(b"a", b"b", b"c"), acks=-1)
-        await cluster.nodes[0].client.ask(delete_below(2), timeout_ms=30_000)
+        await cluster.nodes[0].client.ask(delete_below(2), timeout_ms=60_000)
         cluster.publish(replicas=(0, 1, 2))
         await turns_until(lambda: 2 in cluster.partition.isr)
         assert [(log(cluster, node).log_start_offset, log(cluster, node).log_end_offset) for node in range(3)] == [
@@ -236,7 +236,7 @@ async def test_a_follower_tells_of_the_same_producers_as_its_leader(tmp_path: Pa
         await cluster.nodes[0].produce(0, row, acks=-1)
         topic = DescribeProducersRequest.TopicRequest(name="t", partition_indexes=[0])
         answers = [
-            (await node.client.ask(DescribeProducersRequest(topics=[topic]), timeout_ms=5000)).topics[0].partitions[0]
+            (await node.client.ask(DescribeProducersRequest(topics=[topic]), timeout_ms=60_000)).topics[0].partitions[0]
             for node in cluster.nodes
         ]
         assert [row.error_code for row in answers] == [0, 0, 0]
@@ -601,14 +601,16 @@ async def show_many(cluster: Three, count: int) -> None:
 async def test_a_round_looks_at_what_has_news_and_at_few_others(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Of thousands of followed partitions one has news at a time."""
+    """Of thousands of followed partitions one has news at a time; no wait of the followers ends by time."""
     monkeypatch.setattr(fetcher, "NAMED_PER_ROUND", 40)
     monkeypatch.setattr(fetcher, "_IN_TURN", 5)
     many, looks, really = 120, list[int](), Partition.position
-    async with three(tmp_path) as cluster:
+    async with three(tmp_path, replica_fetch_wait_max_ms="600000") as cluster:
         await show_many(cluster, many)
         answers = await asyncio.gather(*(cluster.nodes[0].produce(n, batch(b"a"), acks=-1) for n in range(many)))
         assert [answer.error_code for answer in answers] == [0] * many
+        for _ in range(3):  # rounds that look at what the first answers were about
+            assert (await cluster.nodes[0].produce(7, batch(b"a"), acks=-1)).error_code == 0
 
         def counted(partition: Partition) -> Any:
             looks.append(partition.index)
@@ -618,7 +620,7 @@ async def test_a_round_looks_at_what_has_news_and_at_few_others(
         for _ in range(10):
             assert (await cluster.nodes[0].produce(7, batch(b"a"), acks=-1)).error_code == 0
         assert looks.count(7) >= 2 * 10  # of each follower, what it has now
-        assert len(looks) < 2 * many
+        assert len(looks) < looks.count(7) * many / 10  # 7 has news in every round, and a few others are looked at
 
 
 @pytest.mark.parametrize("most", [3, 10_000])

@@ -38,7 +38,7 @@ async def ends(broker: Running, timestamp: int, level: int, version: int = 7) ->
     topic = ListOffsetsRequest.ListOffsetsTopic
     want = topic.ListOffsetsPartition(partition_index=0, timestamp=timestamp, current_leader_epoch=-1)
     request = ListOffsetsRequest(replica_id=-1, isolation_level=level, topics=[topic(name="t", partitions=[want])])
-    answer = await broker.client.ask(request, timeout_ms=5000, version=version)
+    answer = await broker.client.ask(request, timeout_ms=60_000, version=version)
     (row,) = answer.topics[0].partitions
     assert row.error_code == 0
     return int(row.offset)
@@ -86,7 +86,7 @@ async def test_a_waiting_reader_at_read_committed_gets_the_records_with_their_ma
         waiting = asyncio.create_task(broker.fetch(0, 0, isolation_level=1, max_wait_ms=60_000))
         for offset in (0, 1):
             request = broker.fetch_request(0, offset, isolation_level=0)
-            answer = await broker.service.ask(request, timeout_ms=5000, version=12)
+            answer = await broker.service.ask(request, timeout_ms=60_000, version=12)
             assert offsets(answer.responses[0].partitions[0]) == [offset]
             write(broker, data_batch(8))
         assert not waiting.done()

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 import structlog
 
+from support.waiting import HUNG_S
 from tailrace.net import garbage_collection
 from tailrace.net import large as large_module
 from tailrace.net.address import Address
@@ -80,7 +81,7 @@ def request(rows: int = ROWS) -> ListOffsetsRequest:
 
 async def beats(client: Client) -> bool:
     asked = HeartbeatRequest(group_id="g", generation_id=1, member_id="m", group_instance_id=None)
-    answer = await client.ask(asked, timeout_ms=5000, version=4)
+    answer = await client.ask(asked, timeout_ms=60_000, version=4)
     return bool(answer.error_code == 0)
 
 
@@ -122,9 +123,9 @@ async def test_others_are_answered_while_a_thread_has_a_large_one(
 ) -> None:
     async with clients(tmp_path) as (large, other):
         halted = Halted(monkeypatch, name)
-        asked = asyncio.create_task(large.ask(request(), timeout_ms=30_000, version=6))
+        asked = asyncio.create_task(large.ask(request(), timeout_ms=60_000, version=6))
         try:
-            await asyncio.wait_for(halted.begun.wait(), 30)
+            await asyncio.wait_for(halted.begun.wait(), HUNG_S)
             assert await beats(other) and await beats(other)
             assert not asked.done()
         finally:
@@ -132,7 +133,7 @@ async def test_others_are_answered_while_a_thread_has_a_large_one(
         found = await asked
         assert [row.partition_index for row in found.topics[0].partitions] == list(range(ROWS))
         assert max(halted.intervals) < USUAL_SECONDS
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(HUNG_S):
             while sys.getswitchinterval() != USUAL_SECONDS:  # the thread lets the request and the answer go
                 await others_first()
         assert gc.isenabled()
@@ -143,7 +144,7 @@ async def test_small_ones_need_no_thread(tmp_path: Path, monkeypatch: pytest.Mon
     async with clients(tmp_path) as (large, _):
         names = ("decode_request", "encode_response", "decode_response")
         halted = [Halted(monkeypatch, name) for name in names]
-        answer = await large.ask(request(100), timeout_ms=5000, version=6)
+        answer = await large.ask(request(100), timeout_ms=60_000, version=6)
         assert len(answer.topics[0].partitions) == 100
         assert [one.intervals for one in halted] == [[], [], []]
 
@@ -151,7 +152,7 @@ async def test_small_ones_need_no_thread(tmp_path: Path, monkeypatch: pytest.Mon
 async def test_what_follows_a_large_request_on_its_connection_is_answered_after_it(tmp_path: Path) -> None:
     async with clients(tmp_path) as (large, _):
         frame = codec.encode_request(request(), 6, 1, "large")
-        first = asyncio.create_task(large.ask_raw(frame, timeout_ms=30_000))
+        first = asyncio.create_task(large.ask_raw(frame, timeout_ms=60_000))
         second = asyncio.create_task(beats(large))
         done, _ = await asyncio.wait([first, second], return_when=asyncio.FIRST_COMPLETED)
         assert first in done and await second
@@ -163,7 +164,7 @@ async def test_a_large_request_that_cannot_be_parsed_closes_its_connection_and_n
         broken = (len(frame) - 4 - 8).to_bytes(4, "big") + frame[4:-8]
         assert len(broken) > LARGE_BYTES
         with pytest.raises(Disconnected):
-            await large.ask_raw(broken, timeout_ms=30_000)
+            await large.ask_raw(broken, timeout_ms=60_000)
         assert await beats(other) and await beats(large)
 
 
@@ -171,9 +172,9 @@ async def test_a_client_that_leaves_meanwhile_disturbs_nobody(tmp_path: Path, mo
     async with clients(tmp_path) as (large, other):
         halted = Halted(monkeypatch, "decode_request")
         noted = LetGo(monkeypatch)
-        asked = asyncio.create_task(large.ask(request(), timeout_ms=30_000, version=6))
+        asked = asyncio.create_task(large.ask(request(), timeout_ms=60_000, version=6))
         try:
-            await asyncio.wait_for(halted.begun.wait(), 30)
+            await asyncio.wait_for(halted.begun.wait(), HUNG_S)
             large.abort()
             with pytest.raises(Disconnected):
                 await asked
@@ -181,8 +182,8 @@ async def test_a_client_that_leaves_meanwhile_disturbs_nobody(tmp_path: Path, mo
             assert not noted.request.is_set()
         finally:
             halted.go_on.set()
-        await asyncio.wait_for(noted.request.wait(), 30)
-        assert len((await large.ask(request(), timeout_ms=30_000, version=6)).topics[0].partitions) == ROWS
+        await asyncio.wait_for(noted.request.wait(), HUNG_S)
+        assert len((await large.ask(request(), timeout_ms=60_000, version=6)).topics[0].partitions) == ROWS
 
 
 def test_where_no_thread_can_be_started_nothing_is_held_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:

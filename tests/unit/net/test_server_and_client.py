@@ -18,7 +18,7 @@ import pytest
 import structlog
 import structlog.testing
 
-from support.waiting import turns_until
+from support.waiting import HUNG_S, turns_until
 from tailrace.errors import ApiError, ErrorCode
 from tailrace.net.address import Address
 from tailrace.net.client import Client, Disconnected, UnservedError
@@ -144,7 +144,7 @@ async def test_one_request_at_a_time_is_handled_per_connection(tmp_path: Path) -
         client = Client(address, "c")
         asks = [asyncio.create_task(ask_heartbeat(client, name)) for name in ("a", "b")]
         other = Client(address, "d")
-        assert (await other.ask(ListGroupsRequest(), timeout_ms=5000)).error_code == 0
+        assert (await other.ask(ListGroupsRequest(), timeout_ms=60_000)).error_code == 0
         assert role.asked == ["a"]
         role.hold.set()
         assert [answer.error_code for answer in await asyncio.gather(*asks)] == [0, 0]
@@ -155,7 +155,7 @@ async def test_one_request_at_a_time_is_handled_per_connection(tmp_path: Path) -
 
 async def ask_heartbeat(client: Client, group: str) -> HeartbeatResponse:
     request = HeartbeatRequest(group_id=group, generation_id=1, member_id="m", group_instance_id=None)
-    answer: HeartbeatResponse = await client.ask(request, timeout_ms=5000)
+    answer: HeartbeatResponse = await client.ask(request, timeout_ms=60_000)
     return answer
 
 
@@ -190,7 +190,7 @@ async def test_what_a_service_of_another_version_cannot_serve_is_not_sent_and_th
         with pytest.raises(UnservedError, match=rf"HEARTBEAT .*needs 0 to 4: {why}$"):
             await ask_heartbeat(client, "g")
         assert client.connected and not role.asked
-        assert (await client.ask(ListGroupsRequest(), timeout_ms=9000)).error_code == 0
+        assert (await client.ask(ListGroupsRequest(), timeout_ms=60_000)).error_code == 0
         await client.close()
 
 
@@ -212,10 +212,10 @@ async def test_a_relay_with_a_bug_closes_the_connection_and_nothing_else(tmp_pat
     async with running(tmp_path, relay=relay) as (_, address, _server):
         client, other = Client(address, "c"), Client(address, "c")
         groups, fetch = ListGroupsRequest(), FetchRequest(replica_id=-1, max_wait_ms=0, min_bytes=0, topics=[])
-        await other.ask(groups, timeout_ms=9000, version=0)
+        await other.ask(groups, timeout_ms=60_000, version=0)
         with pytest.raises(Disconnected):
-            await client.ask(fetch, timeout_ms=9000, version=4)
-        assert (await other.ask(groups, timeout_ms=9000, version=0)).error_code == 0
+            await client.ask(fetch, timeout_ms=60_000, version=4)
+        assert (await other.ask(groups, timeout_ms=60_000, version=0)).error_code == 0
         await client.close()
         await other.close()
 
@@ -249,7 +249,7 @@ async def test_what_a_hot_handler_finds_malformed_later_closes_the_connection_wi
         async with running(tmp_path, hot={ApiKey.FETCH: hot}) as (_, address, _server):
             client = Client(address, "c")
             with pytest.raises(Disconnected):
-                await client.ask(FetchRequest(replica_id=-1, max_wait_ms=0, min_bytes=0, topics=[]), timeout_ms=9000)
+                await client.ask(FetchRequest(replica_id=-1, max_wait_ms=0, min_bytes=0, topics=[]), timeout_ms=60_000)
             await client.close()
     assert [(line["event"], line["why"]) for line in lines] == [("connection closed", "too many rows")]
 
@@ -265,7 +265,7 @@ async def test_a_bug_of_the_codec_closes_the_connection(
         monkeypatch.setattr(codec, step, fails)
         client = Client(address, "c")
         with pytest.raises(Disconnected):
-            await client.ask(ListGroupsRequest(states_filter=states), timeout_ms=9000)
+            await client.ask(ListGroupsRequest(states_filter=states), timeout_ms=60_000)
         await client.close()
 
 
@@ -315,7 +315,7 @@ async def test_a_frame_larger_than_the_buffer_is_collected_and_the_buffer_stays_
         await ask_heartbeat(client, "x" * 30_000)
         assert len(role.asked[0]) == 30_000
         idle = Client(address, "idle")
-        await idle.ask(ListGroupsRequest(), timeout_ms=5000)
+        await idle.ask(ListGroupsRequest(), timeout_ms=60_000)
         assert sorted(connection.buffer_bytes for connection in server.connections)[0] <= 4096
         await client.close()
         await idle.close()
@@ -384,7 +384,7 @@ async def test_a_silent_connection_is_closed_and_a_speaking_one_is_not(tmp_path:
     async with running(tmp_path, deadlines=ConnectionDeadlines(60)) as (_, address, _):
         client = Client(address, "c")
         await ask_heartbeat(client, "g")
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(HUNG_S):
             await client.lost()
 
 
@@ -460,7 +460,7 @@ async def test_a_late_answer_is_dropped_and_the_next_one_fits(tmp_path: Path) ->
         with pytest.raises(TimeoutError):
             await client.ask(request, timeout_ms=20)
         role.hold.set()
-        assert (await client.ask(ListGroupsRequest(), timeout_ms=5000)).groups == []
+        assert (await client.ask(ListGroupsRequest(), timeout_ms=60_000)).groups == []
         await client.close()
 
 

@@ -60,7 +60,7 @@ async def test_what_arrives_during_a_flush_goes_with_the_next(
         others = [
             asyncio.create_task(node.produce(0, batch(b"%d" % n), acks=acks, timeout_ms=20_000)) for n in range(20)
         ]
-        answer = await node.service.ask(node.fetch_request(0, 0), timeout_ms=5000, version=12)  # the loop is free
+        answer = await node.service.ask(node.fetch_request(0, 0), timeout_ms=60_000, version=12)  # the loop is free
         fetched = answer.responses[0].partitions[0]
         assert (fetched.high_watermark, fetched.records) == (0, b"")
         assert not first.done()
@@ -100,7 +100,7 @@ async def test_what_a_killed_broker_had_not_flushed_is_not_acknowledged_before_i
         disk = Disk(monkeypatch)
         waiting = asyncio.create_task(node.produce(0, sent, acks=acks, timeout_ms=20_000))
         await disk.began.wait()
-        await node.service.ask(node.fetch_request(1, 0), timeout_ms=5000, version=12)
+        await node.service.ask(node.fetch_request(1, 0), timeout_ms=60_000, version=12)
         assert not waiting.done()
         disk.go.set()
         answer = await waiting

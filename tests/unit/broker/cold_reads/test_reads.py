@@ -156,9 +156,9 @@ async def test_a_follower_that_catches_up_waits_in_a_thread(
         await filled(broker)
         disk = Disk(monkeypatch)
         request = follower_request(broker, 0, max_bytes=max_bytes, partition_max_bytes=max_bytes)
-        asked = asyncio.create_task(broker.service.ask(request, timeout_ms=10_000, version=12))
+        asked = asyncio.create_task(broker.service.ask(request, timeout_ms=60_000, version=12))
         await asyncio.to_thread(disk.asked.wait, 10)
-        assert (await broker.client.ask(broker.fetch_request(1, 0), timeout_ms=5000, version=12)).error_code == 0
+        assert (await broker.client.ask(broker.fetch_request(1, 0), timeout_ms=60_000, version=12)).error_code == 0
         assert not asked.done()
         disk.go.set()
         row = (await asked).responses[0].partitions[0]
@@ -183,7 +183,7 @@ async def test_a_follower_hears_of_a_disk_that_fails(tmp_path: Path, monkeypatch
         await filled(broker)
         disk = Disk(monkeypatch, OSError(5, "Input/output error"))
         disk.go.set()
-        answer = await broker.service.ask(follower_request(broker, 0), timeout_ms=10_000, version=12)
+        answer = await broker.service.ask(follower_request(broker, 0), timeout_ms=60_000, version=12)
         assert answer.responses[0].partitions[0].error_code == ErrorCode.KAFKA_STORAGE_ERROR
         assert len(broker.broker.storage.offline) == 1
 
@@ -215,7 +215,7 @@ async def test_what_is_waited_for_in_the_end_is_little(
         request = follower_request(broker, 0) if follower else broker.fetch_request(0, 0, session_epoch=-1)
         request.replica_id = 1 if follower else -1
         request.min_bytes, request.max_wait_ms = 300_000, 2**31 - 1
-        answer = await broker.service.ask(request, timeout_ms=10_000, version=12)
+        answer = await broker.service.ask(request, timeout_ms=60_000, version=12)
         (row,) = answer.responses[0].partitions
         assert (row.error_code, 10_000 < len(row.records) <= 65_536) == (0, True)
 

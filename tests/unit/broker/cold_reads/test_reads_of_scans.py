@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from support.broker import Running, batch, image, running
+from support.waiting import HUNG_S
 from tailrace.log.filesystem.real import RealFile
 from tailrace.log.log import Log
 from tailrace.log.read import NotCached, Slice
@@ -171,7 +172,7 @@ async def test_a_client_that_leaves_while_its_scan_waits_leaves_nothing(tmp_path
         with pytest.raises((ConnectionError, asyncio.CancelledError)):
             await fetching
         goes_on.set()
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(HUNG_S):
             await asyncio.gather(*(task for task in asyncio.all_tasks() if "_bring" in str(task.get_coro())))
         await asyncio.sleep(0)
         assert cold.turns.running == len(cold.turns) == 0

@@ -266,7 +266,7 @@ async def test_how_dirty_the_replicas_are_is_told_though_one_cannot_be_looked_at
             fill(partition, 30)
         node.broker.cleaner = node.cleaner
         two.disks[1].fail_next("read", OSError(number, "the disk, or this process"))
-        answer = await node.service.ask(DescribeCleanerRequest(topic_id=TOPIC_ID), timeout_ms=5000)
+        answer = await node.service.ask(DescribeCleanerRequest(topic_id=TOPIC_ID), timeout_ms=60_000)
         assert [row.partition_index for row in answer.partitions] == [0]
 
 
@@ -449,13 +449,13 @@ async def test_another_service_is_told_how_dirty_a_replica_is(tmp_path: Path) ->
         node.broker.cleaner = node.cleaner
         fill(node.partitions[0], 50)
         request = DescribeCleanerRequest(topic_id=TOPIC_ID)
-        (row,) = (await node.service.ask(request, timeout_ms=5000)).partitions
+        (row,) = (await node.service.ask(request, timeout_ms=60_000)).partitions
         assert (row.partition_index, row.dirty_ratio, row.cleaned_offset, row.last_cleaned_ms) == (0, 1.0, 0, -1)
         await node.cleaner.round()
-        (row,) = (await node.service.ask(request, timeout_ms=5000)).partitions
+        (row,) = (await node.service.ask(request, timeout_ms=60_000)).partitions
         assert (row.dirty_ratio, row.cleaned_offset, row.uncleanable) == (0.0, 50, None)
         assert row.last_cleaned_ms > NOW
-        unknown = await node.service.ask(DescribeCleanerRequest(topic_id=UUID(int=99)), timeout_ms=5000)
+        unknown = await node.service.ask(DescribeCleanerRequest(topic_id=UUID(int=99)), timeout_ms=60_000)
         assert unknown.error_code == ErrorCode.UNKNOWN_TOPIC_ID
 
 

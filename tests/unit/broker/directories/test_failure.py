@@ -107,10 +107,10 @@ async def test_what_lies_on_a_failed_disk_is_a_storage_error_and_the_rest_goes_o
         one = ListOffsetsRequest.ListOffsetsTopic
         rows = [one.ListOffsetsPartition(partition_index=n, current_leader_epoch=-1, timestamp=-1) for n in range(4)]
         request = ListOffsetsRequest(replica_id=-1, isolation_level=0, topics=[one(name="t", partitions=rows)])
-        found = (await node.client.ask(request, timeout_ms=5000)).topics[0].partitions
+        found = (await node.client.ask(request, timeout_ms=60_000)).topics[0].partitions
         assert [row.error_code for row in found] == codes
         assert lifecycle.reported == [IDS[0]]
-        broken, sound = (await node.client.ask(DescribeLogDirsRequest(topics=None), timeout_ms=5000)).results
+        broken, sound = (await node.client.ask(DescribeLogDirsRequest(topics=None), timeout_ms=60_000)).results
         assert (broken.error_code, broken.topics, broken.total_bytes) == (ErrorCode.KAFKA_STORAGE_ERROR, [], -1)
         assert [p.partition_index for p in sound.topics[0].partitions] == [1, 3]
         # an election elsewhere does not bring it back, a new start does
@@ -140,7 +140,7 @@ async def test_who_waits_for_data_or_copies_of_a_failed_disk_is_told(tmp_path: P
         two.dirs[0].fail(EIO)
         assert (await copied).error_code == ErrorCode.KAFKA_STORAGE_ERROR
         waiting = asyncio.create_task(node.fetch(1, 0, max_wait_ms=60_000))
-        await node.service.ask(DescribeLogDirsRequest(topics=[]), timeout_ms=5000)
+        await node.service.ask(DescribeLogDirsRequest(topics=[]), timeout_ms=60_000)
         two.dirs[1].fail(EIO)
         assert (await waiting).error_code == ErrorCode.KAFKA_STORAGE_ERROR
 
@@ -202,7 +202,7 @@ async def test_a_start_with_one_unreadable_dir_serves_what_lies_on_the_others(tm
         lost = ErrorCode.KAFKA_STORAGE_ERROR
         assert codes == [lost, 0, lost, 0, 0]  # the last one is new, so that it may be made elsewhere
         assert node.broker.storage.closed_epoch == -1
-        found = (await node.client.ask(DescribeLogDirsRequest(topics=None), timeout_ms=5000)).results
+        found = (await node.client.ask(DescribeLogDirsRequest(topics=None), timeout_ms=60_000)).results
         assert [(row.log_dir, row.error_code) for row in found] == [("/d0", lost), ("/d1", 0)]
 
 
@@ -339,7 +339,7 @@ async def test_a_disk_that_fails_under_a_deletion_does_not_keep_the_rest_of_an_i
         two.disks[0].fail_next("rename", EIO)
         node.follower.move(topics={}, topic_names={})
         assert places(node) == []
-        await node.client.ask(DescribeLogDirsRequest(topics=[]), timeout_ms=5000)
+        await node.client.ask(DescribeLogDirsRequest(topics=[]), timeout_ms=60_000)
         assert lifecycle.reported == [IDS[0]]
         assert two.dirs[1].partitions() == []
 

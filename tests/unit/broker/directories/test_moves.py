@@ -17,6 +17,7 @@ import structlog
 from support.broker import TOPIC_ID, Running, batch, running
 from support.log_dirs import Disks, LifecycleTwin, metadata
 from support.replicated import values_of
+from support.waiting import HUNG_S
 from tailrace.clock import ManualClock
 from tailrace.config import Config, ConfigError
 from tailrace.errors import ErrorCode
@@ -50,7 +51,7 @@ async def moving(
 async def ask(node: Running, path: str, *partitions: int, topic: str = "t") -> list[int]:
     one = AlterReplicaLogDirsRequest.AlterReplicaLogDir
     wanted = one(path=path, topics=[one.AlterReplicaLogDirTopic(name=topic, partitions=list(partitions))])
-    answer = await node.client.ask(AlterReplicaLogDirsRequest(dirs=[wanted]), timeout_ms=5000)
+    answer = await node.client.ask(AlterReplicaLogDirsRequest(dirs=[wanted]), timeout_ms=60_000)
     return [row.error_code for row in answer.results[0].partitions]
 
 
@@ -129,7 +130,7 @@ async def test_what_cannot_be_moved_has_kafkas_error(tmp_path: Path) -> None:
         assert await ask(node, "/d1", 7) == [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
         assert await ask(node, "/d1", 0, topic="x" * 220) == [ErrorCode.INVALID_TOPIC_EXCEPTION]
         two.dirs[1].fail(OSError(errno.EIO, "broken"))
-        await node.service.ask(DescribeLogDirsRequest(topics=[]), timeout_ms=5000)
+        await node.service.ask(DescribeLogDirsRequest(topics=[]), timeout_ms=60_000)
         assert await ask(node, "/d1", 0) == [ErrorCode.KAFKA_STORAGE_ERROR]
         assert await ask(node, "/d0", 1) == [ErrorCode.KAFKA_STORAGE_ERROR]
 
@@ -144,7 +145,7 @@ async def test_a_move_on_its_way_is_listed_throttled_and_survives_a_restart(tmp_
         (move,) = node.broker.dir_moves.moves.values()
         while not move.size_bytes:  # noqa: ASYNC110
             await asyncio.sleep(0)
-        _, second = (await node.client.ask(DescribeLogDirsRequest(topics=None), timeout_ms=5000)).results
+        _, second = (await node.client.ask(DescribeLogDirsRequest(topics=None), timeout_ms=60_000)).results
         coming = [row for topic in second.topics for row in topic.partitions if row.is_future_key]
         assert [(row.partition_index, row.offset_lag > 0, row.partition_size > 0) for row in coming] == [
             (0, True, True)
@@ -200,7 +201,7 @@ async def test_moves_to_a_disk_that_fails_are_given_up_though_they_wait(tmp_path
             await asyncio.sleep(0)
         assert len(moves) == 3
         two.dirs[1].fail(OSError(errno.EIO, "broken"))
-        await node.service.ask(DescribeLogDirsRequest(topics=[]), timeout_ms=5000)
+        await node.service.ask(DescribeLogDirsRequest(topics=[]), timeout_ms=60_000)
         assert moves == {}
         for partition in (0, 2, 4):
             assert (await node.produce(partition, batch(b"z"))).base_offset == 2
@@ -298,7 +299,7 @@ async def test_the_last_sync_of_a_move_holds_nobody_up_and_the_old_files_stay_un
         assert [(await node.produce(n, batch(b"b"))).error_code for n in (0, 1)] == [0, 0]
         assert await values(node) == [b"a", b"b"]
         assert "t-0" in two.disks[0].list("/d0")
-        _, second = (await node.client.ask(DescribeLogDirsRequest(topics=None), timeout_ms=5000)).results
+        _, second = (await node.client.ask(DescribeLogDirsRequest(topics=None), timeout_ms=60_000)).results
         rows = [row for topic in second.topics for row in topic.partitions]
         assert [(row.partition_index, row.is_future_key) for row in rows if row.partition_index == 0] == [(0, False)]
         held.free.set()
@@ -345,7 +346,7 @@ async def test_a_move_that_is_given_up_while_its_copy_is_opened_does_not_begin_a
             assert two.dirs[1].futures
             node.broker.dir_moves.resume()
             assert not node.broker.dir_moves.moves
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(HUNG_S):
             while not left.is_set() or two.dirs[1].futures:  # noqa: ASYNC110  turns of the loop lead there
                 await asyncio.sleep(0)
         node.broker.dir_moves.resume()

@@ -39,7 +39,7 @@ def request(offsets: Iterable[tuple[int, int]], **fields: Any) -> FetchRequest:
 
 async def fetch(broker: Running, asked: FetchRequest) -> list[Any]:
     """Over another connection than produce: what waits on one holds up what comes behind it."""
-    answer = await broker.service.ask(asked, timeout_ms=30_000, version=12)
+    answer = await broker.service.ask(asked, timeout_ms=60_000, version=12)
     return [row for answered in answer.responses for row in answered.partitions]
 
 

@@ -49,7 +49,7 @@ async def test_a_fetch_with_a_replica_id_is_refused_and_not_believed(tmp_path: P
                     request.replica_state = FetchRequest.ReplicaState(replica_id=replica_id, replica_epoch=1)
                 else:
                     request.replica_id = replica_id
-                answer = await broker.client.ask(request, timeout_ms=5000, version=version)
+                answer = await broker.client.ask(request, timeout_ms=60_000, version=version)
                 assert answer.responses == []
                 if version >= TOP_ERROR_FROM:
                     assert answer.error_code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED
@@ -67,7 +67,7 @@ async def test_list_offsets_tells_a_replica_id_no_more_than_a_consumer(tmp_path:
         for replica_id in (-1, 1):
             row = want.ListOffsetsPartition(partition_index=0, timestamp=-1)
             request = ListOffsetsRequest(replica_id=replica_id, topics=[want(name="t", partitions=[row])])
-            answer = await broker.client.ask(request, timeout_ms=5000, version=version)
+            answer = await broker.client.ask(request, timeout_ms=60_000, version=version)
             found = answer.topics[0].partitions[0]
             answers.append((found.error_code, found.offset))
         assert answers == [(0, 0), (0, 0)], "the high watermark, not the log end"

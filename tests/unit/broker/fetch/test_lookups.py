@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from support.broker import TOPIC_ID, Running, batch, image, running, topic
-from support.waiting import turns_until
+from support.waiting import HUNG_S, turns_until
 from tailrace.errors import ErrorCode
 from tailrace.log import lookup
 from tailrace.log.filesystem.real import RealFile
@@ -65,7 +65,7 @@ def list_offsets(timestamp: int, partition: int = 0, **fields: Any) -> ListOffse
 
 
 async def look_up(client: Client, timestamp: int, version: int = 7) -> Any:
-    answer = await client.ask(list_offsets(timestamp), timeout_ms=10_000, version=version)
+    answer = await client.ask(list_offsets(timestamp), timeout_ms=60_000, version=version)
     return answer.topics[0].partitions[0]
 
 
@@ -144,7 +144,7 @@ async def test_a_lookup_that_takes_long_is_done_by_a_thread(tmp_path: Path) -> N
         await broker.produce(1, batch(bytes(10**6), timestamp=NOW, compression=Codec.ZSTD))
         for partition in (0, 1):
             request = list_offsets(NOW, partition)
-            answer = await broker.client.ask(request, timeout_ms=10_000, version=7)
+            answer = await broker.client.ask(request, timeout_ms=60_000, version=7)
             assert answer.topics[0].partitions[0].offset == 0
             assert lookups.count == partition + 1
 
@@ -158,7 +158,7 @@ async def test_partitions_of_one_request_are_looked_up_side_by_side(
         for number in range(6):
             await broker.produce(number, pair(NOW + number))
         disk = SlowDisk(monkeypatch)
-        begun, three = list[int](), threading.Barrier(4, timeout=10)
+        begun, three = list[int](), threading.Barrier(4, timeout=HUNG_S)
         wait = disk.wait
 
         def waited() -> None:
@@ -171,7 +171,7 @@ async def test_partitions_of_one_request_are_looked_up_side_by_side(
         request = list_offsets(NOW, 0)
         rows = request.topics[0].partitions
         rows += [replaced_index(rows[0], number) for number in range(1, 12)]
-        asked = asyncio.create_task(broker.client.ask(request, timeout_ms=10_000, version=7))
+        asked = asyncio.create_task(broker.client.ask(request, timeout_ms=60_000, version=7))
         await asyncio.to_thread(three.wait)
         assert len(broker.broker.lookups) == 3
         disk.go.set()
@@ -193,7 +193,7 @@ async def test_requests_of_one_connection_are_answered_in_order(
         disk, done = SlowDisk(monkeypatch), list[str]()
 
         async def ask(name: str, request: Any, version: int) -> None:
-            await broker.client.ask(request, timeout_ms=10_000, version=version)
+            await broker.client.ask(request, timeout_ms=60_000, version=version)
             done.append(name)
 
         names = ("lookup", "end", "fetch")

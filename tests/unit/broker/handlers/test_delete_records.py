@@ -21,7 +21,7 @@ async def delete(node: Running, *offsets: int) -> list[Any]:
     topic = DeleteRecordsRequest.DeleteRecordsTopic
     rows = [topic.DeleteRecordsPartition(partition_index=n, offset=offset) for n, offset in enumerate(offsets)]
     request = DeleteRecordsRequest(topics=[topic(name="t", partitions=rows)], timeout_ms=1000)
-    partitions: list[Any] = (await node.client.ask(request, timeout_ms=5000)).topics[0].partitions
+    partitions: list[Any] = (await node.client.ask(request, timeout_ms=60_000)).topics[0].partitions
     return partitions
 
 

@@ -27,7 +27,7 @@ async def test_a_broker_advertises_what_its_client_is_told(
         resource = DescribeConfigsRequest.DescribeConfigsResource
         asked = resource(resource_type=4, resource_name="0", configuration_keys=["advertised.listeners"])
         request = DescribeConfigsRequest(resources=[asked], include_synonyms=True)
-        (row,) = (await broker.client.ask(request, timeout_ms=5000)).results[0].configs
+        (row,) = (await broker.client.ask(request, timeout_ms=60_000)).results[0].configs
         assert (row.value, row.read_only, row.config_source) == (told, True, 4 if told else 5)
         assert [(synonym.value, synonym.source) for synonym in row.synonyms] == ([(told, 4)] if told else [])
 
@@ -39,7 +39,7 @@ async def test_a_config_of_the_broker_is_described_as_the_controller_has_it(tmp_
             resource_type=4, resource_name="0", configuration_keys=["log.cleaner.backoff.ms"]
         )
         (row,) = (
-            (await broker.client.ask(DescribeConfigsRequest(resources=[asked]), timeout_ms=5000)).results[0].configs
+            (await broker.client.ask(DescribeConfigsRequest(resources=[asked]), timeout_ms=60_000)).results[0].configs
         )
         assert row.value == "123"
 
@@ -61,7 +61,7 @@ async def test_a_brokers_loggers_are_described_and_altered(tmp_path: Path, resto
         asked = DescribeConfigsRequest.DescribeConfigsResource(
             resource_type=8, resource_name="0", configuration_keys=[]
         )
-        (found,) = (await broker.service.ask(DescribeConfigsRequest(resources=[asked]), timeout_ms=5000)).results
+        (found,) = (await broker.service.ask(DescribeConfigsRequest(resources=[asked]), timeout_ms=60_000)).results
         return {row.name: row.value for row in found.configs}
 
     async def alter(broker: Running, *levels: tuple[str, int, str | None], name: str = "0", **options: bool) -> int:
@@ -69,7 +69,7 @@ async def test_a_brokers_loggers_are_described_and_altered(tmp_path: Path, resto
         request = IncrementalAlterConfigsRequest(
             resources=[one(resource_type=8, resource_name=name, configs=configs)], **options
         )
-        (row,) = (await broker.service.ask(request, timeout_ms=5000)).responses
+        (row,) = (await broker.service.ask(request, timeout_ms=60_000)).responses
         return int(row.error_code)
 
     async with running(tmp_path) as broker:

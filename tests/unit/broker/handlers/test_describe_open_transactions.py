@@ -26,7 +26,7 @@ def of_now(broker: Running, producer_id: int) -> bytearray:
 
 
 async def told(broker: Running, most: int = 100) -> list[tuple[Any, ...]]:
-    answer = await broker.service.ask(DescribeOpenTransactionsRequest(transactions_max=most), timeout_ms=5000)
+    answer = await broker.service.ask(DescribeOpenTransactionsRequest(transactions_max=most), timeout_ms=60_000)
     assert answer.error_code == 0
     return [
         (row.topic_name, row.partition_index, row.producer_id, row.producer_epoch, row.start_offset, row.is_late)

@@ -21,7 +21,7 @@ LEGAL = "contains one or more characters other than ASCII alphanumerics, '.', '_
 async def ask(broker: Running, *topics: tuple[str, list[int]]) -> list[tuple[str, list[Any]]]:
     topic = DescribeProducersRequest.TopicRequest
     request = DescribeProducersRequest(topics=[topic(name=name, partition_indexes=rows) for name, rows in topics])
-    answer = await broker.client.ask(request, timeout_ms=5000)
+    answer = await broker.client.ask(request, timeout_ms=60_000)
     assert answer.throttle_time_ms == 0
     return [(found.name, list(found.partitions)) for found in answer.topics]
 

@@ -203,7 +203,7 @@ async def test_a_transaction_that_ends_while_its_coordinator_is_asked_is_not_abo
         async def committed_and_begun_anew() -> None:
             stub.on_listed = lambda: None
             request = WriteTxnMarkersRequest(markers=[marker(coordinator_epoch=0)])
-            await service.ask(request, timeout_ms=20_000, version=2)
+            await service.ask(request, timeout_ms=60_000, version=2)
             assert (await produce(other, data(sequence=1))).error_code == 0
 
         stub.on_listed = committed_and_begun_anew

@@ -154,7 +154,7 @@ async def test_the_new_owner_of_a_shard_waits_for_the_turn_of_its_partition(tmp_
         node.follower.move(shards={(name, LAST): ShardImage(name, LAST, 0, 5)})
         give(node, replace(nothing(), topics={name: internal}, topic_names={OFFSETS_ID: name}))
         fence = FenceShardRequest(topic_id=OFFSETS_ID, partition=LAST, shard_epoch=5, coordinator_id=0)
-        asked = asyncio.ensure_future(node.service.ask(fence, timeout_ms=5000))
+        asked = asyncio.ensure_future(node.service.ask(fence, timeout_ms=60_000))
         partition = node.broker.topics.by_name[name.encode()].partitions[LAST]
         await turns_until(lambda: bool(partition.waiters) or asked.done())
         assert partition.leading is None
@@ -265,7 +265,7 @@ async def test_a_move_between_log_dirs_waits_for_its_partitions_turn(tmp_path: P
         dirs = [AlterReplicaLogDirsRequest.AlterReplicaLogDir(path="/d", topics=[topic])]
         answers = []
         for _ in range(2):
-            answer = await node.client.ask(AlterReplicaLogDirsRequest(dirs=dirs), timeout_ms=5000, version=2)
+            answer = await node.client.ask(AlterReplicaLogDirsRequest(dirs=dirs), timeout_ms=60_000, version=2)
             answers.append(answer.results[0].partitions[0].error_code)
             here.take_all()
         assert answers == [ErrorCode.REPLICA_NOT_AVAILABLE, 0]

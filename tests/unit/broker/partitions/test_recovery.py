@@ -170,12 +170,12 @@ async def test_threads_switch_as_before_when_a_broker_has_stopped_under_a_recove
 async def test_what_is_being_recovered_is_described_and_does_not_move(tmp_path: Path) -> None:
     disk = await killed(tmp_path)
     async with recovering(tmp_path, disk) as node:
-        found = (await node.client.ask(DescribeLogDirsRequest(topics=None), timeout_ms=5000)).results[0]
+        found = (await node.client.ask(DescribeLogDirsRequest(topics=None), timeout_ms=60_000)).results[0]
         sizes = {row.partition_index: row.partition_size for topic in found.topics for row in topic.partitions}
         assert sizes[0] > 300_000 > sizes[2] > 0
         one = AlterReplicaLogDirsRequest.AlterReplicaLogDir
         wanted = one(path="/d", topics=[one.AlterReplicaLogDirTopic(name="t", partitions=[0])])
-        answer = await node.client.ask(AlterReplicaLogDirsRequest(dirs=[wanted]), timeout_ms=5000)
+        answer = await node.client.ask(AlterReplicaLogDirsRequest(dirs=[wanted]), timeout_ms=60_000)
         assert answer.results[0].partitions[0].error_code == ErrorCode.REPLICA_NOT_AVAILABLE
 
 

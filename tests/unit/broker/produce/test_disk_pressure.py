@@ -86,7 +86,7 @@ def request(partition: int, records: bytes, acks: int = 1) -> ProduceRequest:
 
 
 async def ask(client: Client, message: Any, version: int) -> Any:
-    return await client.ask(message, timeout_ms=20_000, version=version)
+    return await client.ask(message, timeout_ms=60_000, version=version)
 
 
 @pytest.mark.parametrize("acks", [1, -1])
@@ -171,7 +171,7 @@ async def test_the_reserve_is_for_internal_topics(tmp_path: Path) -> None:
         frame = encode_internal_produce(
             13, 1, "coordinator-0", OFFSETS_ID.bytes, 0, batch(b"offset"), shard_epoch=5, timeout_ms=1000
         )
-        await node.service.ask_raw(frame, timeout_ms=20_000)
+        await node.service.ask_raw(frame, timeout_ms=60_000)
         log = node.broker.topics.by_name[b"__consumer_offsets"].partitions[0].log
         assert log.log_end_offset == 1
         # Also the first batch of a partition: with many new ones those would fill the reserve.

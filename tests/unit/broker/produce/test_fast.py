@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from support.broker import CLIENT, TOPIC_ID, batch, image, running
+from support.waiting import HUNG_S
 from tailrace.wire import codec
 from tailrace.wire.messages import FetchRequest, PreambleRequest, ProduceRequest
 
@@ -107,7 +108,7 @@ def written(path: Path) -> dict[str, bytes]:
 async def frame(reader: asyncio.StreamReader) -> bytes:
     """Nothing where the broker closed the connection."""
     try:
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(HUNG_S):
             (size,) = struct.unpack(">i", await reader.readexactly(4))
             return await reader.readexactly(size)
     except (asyncio.IncompleteReadError, ConnectionError):

@@ -37,7 +37,7 @@ def request(rows: Iterable[tuple[int, bytes]], *, acks: int = 1, names: Iterable
 
 
 async def ask(client: Client, asked: ProduceRequest, version: int = 12) -> list[tuple[str, list[tuple[int, int, int]]]]:
-    answer = await client.ask(asked, timeout_ms=30_000, version=version)
+    answer = await client.ask(asked, timeout_ms=60_000, version=version)
     return [
         (one.name, [(row.index, row.error_code, row.base_offset) for row in one.partition_responses])
         for one in answer.responses
@@ -74,7 +74,7 @@ async def test_others_have_their_turn_while_many_are_appended(broker: Running) -
     asked = asyncio.create_task(ask(broker.client, request((index, batch(b"x")) for index in range(MANY))))
     await turns_until(lambda: partitions[0].opened is not None)
     assert sum(partition.opened is not None for partition in partitions.values()) < MANY / 10  # the first piece
-    fetched = await broker.service.ask(broker.fetch_request(0, 0), timeout_ms=10_000, version=12)
+    fetched = await broker.service.ask(broker.fetch_request(0, 0), timeout_ms=60_000, version=12)
     assert fetched.responses[0].partitions[0].high_watermark == 1
     assert partitions[MANY - 1].opened is None
     assert len((await asked)[1][1]) == MANY
@@ -93,7 +93,7 @@ async def test_without_acks_it_is_appended_though_its_client_has_left(broker: Ru
     partitions = broker.broker.topics.by_name[b"t"].partitions
     client = Client(broker.address, "leaves", secret=SECRET)
     frame = codec.encode_request(request(((n, batch(b"x")) for n in range(MANY)), acks=acks), 12, 1, "leaves")
-    asked = asyncio.create_task(client.ask_raw(frame, timeout_ms=30_000))
+    asked = asyncio.create_task(client.ask_raw(frame, timeout_ms=60_000))
     await turns_until(lambda: partitions[0].opened is not None)
     client.abort()
     with pytest.raises(Disconnected):
@@ -113,6 +113,6 @@ async def test_one_that_is_not_whole_is_appended_nowhere(broker: Running) -> Non
     size = len(frame) - 4 - 1  # a byte short: the last topic's tags
     torn = size.to_bytes(4, "big") + frame[4:-1]
     with pytest.raises(Disconnected):
-        await broker.service.ask_raw(torn, timeout_ms=30_000)
+        await broker.service.ask_raw(torn, timeout_ms=60_000)
     partitions: Any = broker.broker.topics.by_name[b"t"].partitions
     assert all(partition.opened is None for partition in partitions.values())

@@ -81,7 +81,7 @@ def request(records: bytes, *, acks: int = 1, partition: int = 0) -> ProduceRequ
 
 def produce(client: Client, records: bytes, **fields: Any) -> asyncio.Task[Any]:
     async def ask() -> Any:
-        answer = await client.ask(request(records, **fields), timeout_ms=10_000, version=9)
+        answer = await client.ask(request(records, **fields), timeout_ms=60_000, version=9)
         return answer.responses[0].partition_responses[0]
 
     return asyncio.create_task(ask())
@@ -204,7 +204,7 @@ async def test_what_was_appended_before_the_look_was_over_is_not_acknowledged_by
         rows = [data.PartitionProduceData(index=n, records=r) for n, r in enumerate((keyed(b"short"), long()))]
         topic_data = [data(name="t", topic_id=TOPIC_ID, partition_data=rows)]
         asked = ProduceRequest(transactional_id=None, acks=-1, timeout_ms=10_000, topic_data=topic_data)
-        answer = asyncio.create_task(broker.client.ask(asked, timeout_ms=10_000, version=9))
+        answer = asyncio.create_task(broker.client.ask(asked, timeout_ms=60_000, version=9))
         await begun(gate)
         partition = broker.broker.topics.by_name[b"t"].partitions[0]
         assert partition.log.log_end_offset == 1 and partition.high_watermark == 0
@@ -277,7 +277,7 @@ async def test_of_what_grows_no_more_is_held_at_once_than_is_good(
         rows = [data.PartitionProduceData(index=0, records=records) for records in zeros]
         topics = [data(name="t", topic_id=TOPIC_ID, partition_data=rows)]
         asked = ProduceRequest(transactional_id=None, acks=1, timeout_ms=10_000, topic_data=topics)
-        answer = await broker.client.ask(asked, timeout_ms=10_000, version=9)
+        answer = await broker.client.ask(asked, timeout_ms=60_000, version=9)
         answers = answer.responses[0].partition_responses
         assert [(row.error_code, row.base_offset) for row in answers] == [(0, 2 * n) for n in range(10)]
         assert len(held) == 4 and max(held) < 4 * plain_bytes
@@ -295,7 +295,7 @@ async def test_of_many_batches_only_some_are_looked_at_on_the_way(
         rows = [data.PartitionProduceData(index=0, records=small if n % 9 else small[:-1]) for n in range(count)]
         topics = [data(name="t", topic_id=TOPIC_ID, partition_data=rows)]
         asked = ProduceRequest(transactional_id=None, acks=1, timeout_ms=10_000, topic_data=topics)
-        answer = asyncio.create_task(broker.client.ask(asked, timeout_ms=10_000, version=9))
+        answer = asyncio.create_task(broker.client.ask(asked, timeout_ms=60_000, version=9))
         await begun(gate)
         gate.go.set()
         answers = (await answer).responses[0].partition_responses

@@ -165,7 +165,7 @@ async def test_batches_of_one_producer_keep_their_order_and_those_of_others_go_o
             await sent.send({0: data(sequence=sequence)})
         await sent.send({0: batch(b"plain")})
         await begun(stub)
-        other = await broker.service.ask(produce_request({1: batch(b"x")}, acks=1), timeout_ms=5000, version=12)
+        other = await broker.service.ask(produce_request({1: batch(b"x")}, acks=1), timeout_ms=60_000, version=12)
         assert other.responses[0].partition_responses[0].error_code == 0
         assert broker.broker.led("t", 0).log.log_end_offset == 1, "the plain batch did not wait"
         assert not any(task.done() for task in sent.tasks), "answers keep the order of their requests"

@@ -8,6 +8,7 @@ from typing import Any
 
 from support.coordinator import MemoryPeers, settle
 from support.transaction_cluster import TRANSACTIONS_ID, Cluster, whole
+from support.waiting import HUNG_S
 from tailrace.clock import ManualClock
 from tailrace.coordination.transaction_records import Status, TransactionState
 from tailrace.errors import ApiError, ErrorCode
@@ -333,4 +334,4 @@ async def test_requests_without_an_id_or_with_half_a_producer_are_refused() -> N
     assert (await cluster.init(transaction_timeout_ms=900_001)).error_code == ErrorCode.INVALID_TRANSACTION_TIMEOUT
     producer = await cluster.init()
     assert await cluster.add(producer, topic="none") == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    assert await asyncio.wait_for(cluster.state(), 1) == "Empty"
+    assert await asyncio.wait_for(cluster.state(), HUNG_S) == "Empty"

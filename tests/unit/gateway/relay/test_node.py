@@ -8,6 +8,7 @@ import struct
 
 import pytest
 
+from support.waiting import HUNG_S
 from tailrace_gateway.relay.node import Exchange
 
 FRAME = struct.pack(">ii", 4, 7)
@@ -55,7 +56,7 @@ async def test_who_waits_for_an_answer_hears_of_the_end(how: str) -> None:
         else:
             exchange.close()
         with pytest.raises(ConnectionError):
-            await asyncio.wait_for(task, 5)
+            await asyncio.wait_for(task, HUNG_S)
     assert not exchange.alive()
 
 
@@ -73,7 +74,7 @@ async def test_a_question_that_is_cancelled_ends_the_connection_and_watches_noth
             await task
         with other:
             other.send(FRAME)
-            assert bytes(await asyncio.wait_for(asked, 5)) == FRAME
+            assert bytes(await asyncio.wait_for(asked, HUNG_S)) == FRAME
         second.close()
 
 

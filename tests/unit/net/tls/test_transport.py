@@ -103,7 +103,7 @@ async def test_requests_are_answered_and_known_by_the_certificate(
         for who in (alice, None):
             client = Client(world.server.addresses[0], "c", tls=client_tls(authority.certificate, who))
             ask = HeartbeatRequest(group_id="g", generation_id=1, member_id="m")
-            assert (await client.ask(ask, timeout_ms=10_000, version=4)).error_code == 0
+            assert (await client.ask(ask, timeout_ms=60_000, version=4)).error_code == 0
             await client.close()
         assert world.role.principals == ["User:CN=alice,OU=eng,O=Example", "User:ANONYMOUS"]
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from support.waiting import HUNG_S
 from tailrace.net.transport.writing import write_all
 
 
@@ -55,6 +56,6 @@ async def test_a_connection_closes_behind_an_empty_buffer() -> None:
         transport, _ = await asyncio.get_running_loop().create_connection(Protocol, sock=ours)
         write_all(transport, [b"head", b""])
         transport.close()
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(HUNG_S):
             assert await lost is None
         assert theirs.recv(9) == b"head"
