@@ -72,10 +72,10 @@ def encode_describe_producers(topics: Sequence[tuple[str, Sequence[PartitionProd
         out += _text(name)
         out += unsigned(len(partitions) + 1)
         for found in partitions:
-            out += _PARTITION.pack(found.partition_index, found.error_code)
-            out += _NO_TAGS if found.error_message is None else _text(found.error_message)
-            out += unsigned(len(found) + 1)
-            out += found.rows
+            message = _NO_TAGS if found.error_message is None else _text(found.error_message)
+            out += _PARTITION.pack(found.partition_index, found.error_code) + message + unsigned(len(found) + 1)
+            if found.rows:
+                out += found.rows
             out += _NO_TAGS
         out += _NO_TAGS
     out += _NO_TAGS

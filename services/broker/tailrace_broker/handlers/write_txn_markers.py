@@ -25,6 +25,7 @@ from tailrace.records.batch import WritableBytes
 from tailrace.records.markers import ABORT, COMMIT
 from tailrace.wire.malformed import Malformed
 from tailrace.wire.messages import WriteTxnMarkersRequest, WriteTxnMarkersResponse
+from tailrace_broker.handlers.rows import each_row
 from tailrace_broker.transactions.abort import check_abort, check_request
 from tailrace_broker.waiting.offset_wait import committed
 
@@ -134,7 +135,7 @@ def _sort(broker: Broker, topic: str, written: MarkerRow, found: Sorted) -> None
 async def _write(broker: Broker, markers: dict[Partition, list[MarkerRow]]) -> None:
     """Appends them and waits for the replicas of all of them together."""
     appended = []
-    for partition, written in markers.items():
+    async for partition, written in each_row(markers.items()):
         if partition.leader != broker.node_id:
             _refuse(written, ErrorCode.NOT_LEADER_OR_FOLLOWER)
         elif not partition.enough_replicas:
