@@ -165,6 +165,8 @@ def _write_replicated(log: LocalLog, views: list[memoryview], headers: list[Batc
         if header.producer_id >= 0:
             note_producer(log, header, view)
     log.log_end_offset = headers[-1].next_offset
+    if log.producers.evicted:
+        log.count_evicted()
 
 
 def note_producer(log: LocalLog, header: BatchHeader, data: Bytes) -> None:
@@ -261,9 +263,11 @@ class PendingAppend:
                 for header, buffer in zip(headers, self.buffers, strict=True):
                     note_producer(log, header, buffer)
             elif self._staged:
-                log.producers.entries.update(self._staged)
+                log.producers.take(self._staged)
             last = headers[-1]
             log.log_end_offset = last[0] + last[6] + 1
             if self._leader_epoch > log.epochs.latest:
                 log.note_epoch(self._leader_epoch, headers[0][0])
+            if log.producers.evicted:
+                log.count_evicted()
         self.buffers, self.headers, self._staged, self._transactional = [], [], {}, False

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from tailrace.log.directory.checkpoints import LEADER_EPOCH, PARTITION_METADATA, format_epochs
 from tailrace.log.filesystem.port import File, Filesystem, join, write_file_atomically
 from tailrace.log.local_log import LocalLog
-from tailrace.log.producers.snapshots import remove_snapshots
+from tailrace.log.producers.snapshots import SnapshotFile, remove_snapshots
 from tailrace.log.unsynced import Unsynced
 
 
@@ -27,6 +27,7 @@ class Flush(NamedTuple):
     unsynced: Unsynced | None = None
     failed: OSError | None = None  # of an earlier sync, which this one must not hide
     metadata: bool = False
+    snapshot: SnapshotFile | None = None
 
     def run(self) -> None:
         """Returns when everything below offset is on the disk; after an OSError the log must be opened anew."""
@@ -40,6 +41,9 @@ class Flush(NamedTuple):
             # Records whose topic nobody knows any more would be taken for those of the next topic of that name.
             with suppress(FileNotFoundError):  # Kafka wrote none once
                 self.filesystem.open(join(self.directory, PARTITION_METADATA)).sync()
+        if self.snapshot is not None:
+            with suppress(FileNotFoundError):  # deleted just now
+                self.snapshot.write()
         if self.epochs is not None:
             content, alone = format_epochs(self.epochs), self.directory not in self.names
             write_file_atomically(self.filesystem, self.directory, LEADER_EPOCH, content, sync_name=alone)
@@ -50,11 +54,12 @@ class Flush(NamedTuple):
 def begin(log: LocalLog, now_ms: int, *, everything: bool = False) -> Flush | None:
     """As Log.begin_flush."""
     unflushed = log.log_end_offset - log.recovery_point
-    if not unflushed and not (everything and log.unsynced.is_renamed):
+    snapshot = log.unsynced.snapshot
+    if not unflushed and snapshot is None and not (everything and log.unsynced.is_renamed):
         log.unsynced.flushed_ms = now_ms
         return None
     due = unflushed >= log.config.flush_messages or now_ms - log.unsynced.flushed_ms >= log.config.flush_ms
-    if not everything and not due and log.recovery_point >= log.segments.active.base_offset:
+    if not everything and not due and snapshot is None and log.recovery_point >= log.segments.active.base_offset:
         return None
     files: list[File] = []
     for segment in log.unflushed_segments():
@@ -74,7 +79,7 @@ def begin_close(log: LocalLog) -> Flush | None:
         return None
     log.segments.active.seal()
     if log.log_end_offset:
-        log.save_snapshot()
+        log.take_snapshot()
     remove_snapshots(log.filesystem, log.directory, log.segments.bases)
     files: list[File] = []
     for segment in log.unflushed_segments():
@@ -88,4 +93,6 @@ def _flush_of(log: LocalLog, files: list[File], offset: int, now_ms: int) -> Flu
     epochs = log.epochs.entries() if unsynced.epochs else None
     names = sorted(unsynced.directories)
     begun = (log.filesystem, log.directory, files, names, epochs, unsynced.version, offset, now_ms)
-    return Flush(*begun, log.cuts, unsynced, failed, unsynced.metadata and log.log_end_offset > 0)
+    metadata = unsynced.metadata and log.log_end_offset > 0
+    snapshot = None if unsynced.snapshot is None else SnapshotFile(log.filesystem, log.directory, unsynced.snapshot)
+    return Flush(*begun, log.cuts, unsynced, failed, metadata, snapshot)

@@ -15,7 +15,7 @@ from tailrace.log.config import LogSettings
 from tailrace.log.filesystem.port import File, Filesystem
 from tailrace.log.leader_epochs import LeaderEpochs
 from tailrace.log.limits import Limits
-from tailrace.log.producers.snapshots import save_producers
+from tailrace.log.producers.snapshots import PendingSnapshot, SnapshotFile, snapshot_offsets
 from tailrace.log.producers.state import ProducerState
 from tailrace.log.segment.search import indexes_of
 from tailrace.log.segment.segment import Segment
@@ -30,6 +30,17 @@ class RecoveryResult(NamedTuple):
 
     cut_bytes: int = 0  # taken off the tail
     epochs_mended: bool = False  # leader-epoch-checkpoint was damaged
+
+
+class Hooks:
+    """What a log asks of its log directory, or reports to it."""
+
+    __slots__ = ("lower_checkpoint", "on_producers_evicted")
+
+    def __init__(self) -> None:
+        # Makes durable that an offset of this log in one of the directory's checkpoints goes back; may raise OSError.
+        self.lower_checkpoint: Callable[[str, int], None] = lambda name, offset: None
+        self.on_producers_evicted: Callable[[int], None] = lambda count: None
 
 
 class LocalLog:
@@ -50,8 +61,7 @@ class LocalLog:
         self.recovery_point = 0
         self.cleaned_offset = 0  # compaction has seen everything below (cleaner-offset-checkpoint)
         self.compaction: Compaction | None = None  # the pass that may still be finished
-        # Makes durable that an offset of this log in one of the directory's checkpoints goes back; may raise OSError.
-        self.lower_checkpoint: Callable[[str, int], None] = lambda name, offset: None
+        self.hooks = Hooks()
         self.recovery_result = RecoveryResult()
         self.storage_error: OSError | None = None  # of the last failed write
         self.unsynced = Unsynced(directory)
@@ -94,6 +104,11 @@ class LocalLog:
         if self.epochs.assign(epoch, start_offset):
             self.unsynced.epochs_changed()
 
+    def count_evicted(self) -> None:
+        """Producers had to go because the log had too many."""
+        evicted, self.producers.evicted = self.producers.evicted, 0
+        self.hooks.on_producers_evicted(evicted)
+
     def advance_log_start_offset(self, offset: int) -> None:
         """DeleteRecords: nothing below offset is served any more; whole segments go with the next delete_retention.
 
@@ -122,7 +137,7 @@ class LocalLog:
             # A recovery point at its end says that nothing of it need be checked: recovery believes its indexes.
             old.sync(*indexes)
         self.unsynced.closed_end = -1
-        self.save_snapshot()
+        self.take_snapshot()
         segment = self.new_segment(base_offset)
         try:
             segment.create()
@@ -149,10 +164,23 @@ class LocalLog:
         indexes_of(segment)
         return segment.save_indexes()
 
-    def save_snapshot(self) -> None:
+    def take_snapshot(self) -> None:
+        """The next flush writes the producers as they are now."""
         if self.unsynced.snapshot_offset != self.log_end_offset:
-            save_producers(self.filesystem, self.directory, self.producers, self.log_end_offset)
+            self.unsynced.snapshot = PendingSnapshot(self.log_end_offset, dict(self.producers.entries))
             self.unsynced.snapshot_offset = self.log_end_offset
+
+    def keep_producers(self, offset: int) -> None:
+        """Batches below offset are about to go: a snapshot of it or a later one must have their producers."""
+        if snapshot_offsets(self.filesystem, self.directory)[-1:] >= [offset]:
+            return
+        self.take_snapshot()
+        snapshot = self.unsynced.snapshot
+        if snapshot is not None:
+            file = SnapshotFile(self.filesystem, self.directory, snapshot)
+            file.write()
+            file.finish()
+            self.unsynced.snapshot = None
 
     def dirt(self, now_ms: int, limit: int) -> Dirt | None:
         """How much a pass over the closed segments below limit could clean; None where there is nothing to clean."""

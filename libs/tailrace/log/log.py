@@ -348,6 +348,8 @@ class Log(LocalLog):
     @property
     def flush_to_come(self) -> bool:
         """Whether a flush may become due though nothing is appended any more."""
+        if self.unsynced.snapshot is not None:
+            return True
         if self.recovery_point >= self.log_end_offset:
             return False
         return self.config.flush_ms < _NEVER_MS or self.recovery_point < self.segments.active.base_offset
@@ -356,6 +358,10 @@ class Log(LocalLog):
         """Moves the recovery point up to what the flush has synced; not where the log was cut meanwhile."""
         if done.cuts != self.cuts:
             return
+        if done.snapshot is not None:
+            done.snapshot.finish()
+            if self.unsynced.snapshot is done.snapshot.snapshot:
+                self.unsynced.snapshot = None
         self.recovery_point = max(self.recovery_point, min(done.offset, self.log_end_offset))
         self.unsynced.done(done.version)
         self.unsynced.metadata = self.unsynced.metadata and not done.metadata

@@ -84,6 +84,7 @@ def begin_look(log: LocalLog, now_ms: int, high_watermark: int) -> Look | None:
 def _give_up(log: LocalLog, count: int, now_ms: int) -> None:
     if count == len(log.segments):
         log.roll()
+    log.keep_producers(log.segments.bases[count])
     log.advance_log_start_offset(max(log.log_start_offset, log.segments.bases[count]))
     for segment in log.segments[:count]:
         log.segments.retire(segment, now_ms, log.config.file_delete_delay_ms)

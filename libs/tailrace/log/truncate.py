@@ -43,13 +43,13 @@ def _lower_checkpoints(log: LocalLog, offset: int) -> None:
     """Before the log is cut at offset."""
     if offset < log.recovery_point:
         # On the disk before the cut: recovery believes what lies below, and new records are about to.
-        log.lower_checkpoint(RECOVERY_POINT, _end_before(log, offset))
+        log.hooks.lower_checkpoint(RECOVERY_POINT, _end_before(log, offset))
     if offset < log.cleaned_offset:
         # Or a pass after a crash would take new records for ones that it has seen, and let old values live.
-        log.lower_checkpoint(CLEANER_OFFSET, offset)
+        log.hooks.lower_checkpoint(CLEANER_OFFSET, offset)
     if offset < log.log_start_offset:
         # Or new records that end below it would be taken for deleted ones.
-        log.lower_checkpoint(LOG_START_OFFSET, _end_before(log, offset))
+        log.hooks.lower_checkpoint(LOG_START_OFFSET, _end_before(log, offset))
 
 
 def _end_before(log: LocalLog, offset: int) -> int:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from tailrace.log.producers.snapshots import PendingSnapshot
+
 
 class Unsynced:
     """What beside the segments' bytes must reach the disk before the recovery point may move."""
@@ -15,6 +17,7 @@ class Unsynced:
         "gone",
         "is_renamed",
         "metadata",
+        "snapshot",
         "snapshot_offset",
         "version",
     )
@@ -25,7 +28,8 @@ class Unsynced:
         self.flushed_ms = 0  # when the last flush was begun
         self.begun_end = 0  # where the flushes end that were begun
         self.closed_end = -1  # the log end when all files were last as a clean start needs them
-        self.snapshot_offset = -1  # of the last snapshot of the producers that was written
+        self.snapshot: PendingSnapshot | None = None  # of the producers, which the next flush writes
+        self.snapshot_offset = -1  # of the last one that was taken
         self.epochs = True
         self.version = 0
         self.is_renamed = False  # the log's directory has a name that may not be on the disk
@@ -55,6 +59,7 @@ class Unsynced:
     def cut(self) -> None:
         """The log's end went back: its files are not those of a clean start, and its snapshot is gone."""
         self.closed_end = self.snapshot_offset = -1
+        self.snapshot = None
 
     def done(self, version: int) -> None:
         """A flush that began at version is over; it covers everything if nothing was added since."""

@@ -59,6 +59,10 @@ def count_broker(metrics: BrokerMetrics, broker: Broker, server: Server) -> None
         "Starts of the process that reads cold data; growing means that it dies",
         lambda: cold.process_starts,
     )
+    metrics.counters["evicted_producer_ids"] = (
+        "Producer ids that were forgotten because a partition had too many",
+        lambda: sum(log_dir.evicted_producers for log_dir in broker.storage.configured),
+    )
     lookups = broker.lookups
     metrics.counters["lookups"] = (
         "Lookups by timestamp, and walks through damaged segments, in threads",

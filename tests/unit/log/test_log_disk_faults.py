@@ -146,6 +146,7 @@ def test_a_snapshot_that_a_cut_took_is_written_again() -> None:
         append_to(log, b"a")
         append_to(log, b"b")
         log.roll()
+        log.flush()
         assert snapshot_offsets(filesystem, DIRECTORY)[-1] == 2
         log.truncate_to(1)
         log.truncate_to(0)
@@ -156,7 +157,7 @@ def test_a_roll_that_fails_is_tried_again_before_anything_is_appended() -> None:
     filesystem = MemoryFilesystem()
     log = open_log(filesystem)
     append_to(log, b"a")
-    filesystem.fail_next("truncate", FULL, after=1)  # of the new segment, whose name is there by then
+    filesystem.fail_next("truncate", FULL)  # of the new segment, whose name is there by then
     with pytest.raises(OSError, match="full"):
         log.roll()
     append_to(log, b"b")

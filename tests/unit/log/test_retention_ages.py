@@ -15,6 +15,7 @@ def reopened(**settings: int) -> tuple[MemoryFilesystem, Log]:
     log = open_log(filesystem, SETTINGS)
     for number in range(10):
         append(log, bytes(50), timestamp=NOW + 10 * number)
+        log.flush()  # each with a snapshot of the producers
     log.close()
     filesystem.kill()
     config = with_settings(**{"retention_ms": 100, "segment_bytes": 150, **settings})

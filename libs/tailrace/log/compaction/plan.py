@@ -41,6 +41,7 @@ def begin(log: LocalLog, now_ms: int, limit: int, limits: RewriteLimits) -> Comp
 def swap(log: LocalLog, compaction: Compaction) -> Iterator[None]:
     """As Log.swap_compaction."""
     assert compaction.outcome is not None
+    log.keep_producers(compaction.job.end_offset)
     for output, group in zip(compaction.outputs, compaction.outcome.groups, strict=True):
         bases = [base_offset for base_offset, _ in group.sources]
         at = bisect_right(log.segments.bases, bases[0]) - 1

@@ -77,6 +77,7 @@ class LogDir:
         # Hears of each segment in which a batch or an index turned out to be wrong, and how many there were.
         self.on_damage: Callable[[TopicPartition, Segment], None] = lambda key, segment: None
         self.damaged_segments = 0
+        self.evicted_producers = 0  # producer ids that were forgotten because a log had too many
         self.mended: list[str] = []  # checkpoints that were damaged and put right before anybody listened
         self.on_mended: Callable[[str], None] = self.mended.append  # hears of each, by its path in the directory
         self.tails = LongTails()  # of the unopened: those that only a Recovery opens
@@ -231,7 +232,8 @@ class LogDir:
             self.on_recovered(key, log)
 
     def _take_in(self, key: TopicPartition, log: Log) -> None:
-        log.lower_checkpoint = partial(self.offsets.lower, key)
+        log.hooks.lower_checkpoint = partial(self.offsets.lower, key)
+        log.hooks.on_producers_evicted = self._count_evicted
         log.segments.pending_deletions.move_to(self.pending_deletions, log.directory)
         log.segments.pending_deletions = self.pending_deletions
         log.segments.on_damage = partial(self._damaged, key)
@@ -240,6 +242,9 @@ class LogDir:
                 self._damaged(key, segment)
         self._forget_unopened(key)
         self._logs[key] = log
+
+    def _count_evicted(self, count: int) -> None:
+        self.evicted_producers += count
 
     def _forget_unopened(self, key: TopicPartition) -> None:
         self._unopened.forget(key)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Final
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Final, NamedTuple
 
 from tailrace.errors import ApiError
+from tailrace.log.filesystem.names import TEMPORARY_SUFFIX
 from tailrace.log.filesystem.port import Filesystem, join, read_file
-from tailrace.log.producers.state import BatchMetadata, ProducerState, decode_snapshot, encode_snapshot
+from tailrace.log.producers.state import BatchMetadata, ProducerEntry, ProducerState, decode_snapshot, encode_snapshot
 from tailrace.log.producers.transactions import Marker, read_marker
 from tailrace.log.segment.search import indexes_of, position_of
 from tailrace.log.segment.segment import Segment, file_name
@@ -25,13 +26,40 @@ def snapshot_offsets(filesystem: Filesystem, directory: str) -> list[int]:
     return sorted(int(name[:-9]) for name in names if name.endswith(SNAPSHOT_SUFFIX) and name[:-9].isdigit())
 
 
+class PendingSnapshot(NamedTuple):
+    """The producers as of an offset, not written yet."""
+
+    offset: int
+    entries: Mapping[int, ProducerEntry]
+
+
+class SnapshotFile(NamedTuple):
+    """The file of a snapshot on its way: write() in a thread, then finish() unless the log was cut meanwhile."""
+
+    filesystem: Filesystem
+    directory: str
+    snapshot: PendingSnapshot
+
+    @property
+    def _path(self) -> str:
+        return join(self.directory, file_name(self.snapshot.offset, SNAPSHOT_SUFFIX))
+
+    def write(self) -> None:
+        """Unsynced: a snapshot that a crash damaged is found out and passed over. Raises OSError."""
+        file = self.filesystem.open(self._path + TEMPORARY_SUFFIX, create=True)
+        file.truncate(0)
+        file.pwritev([encode_snapshot(self.snapshot.entries)], 0)
+
+    def finish(self) -> None:
+        """Gives it its name. Raises OSError."""
+        self.filesystem.rename(self._path + TEMPORARY_SUFFIX, self._path)
+
+
 def save_producers(filesystem: Filesystem, directory: str, state: ProducerState, offset: int) -> None:
-    """Writes the state as of offset, unsynced: a snapshot that a crash damaged is found out and passed over."""
-    path = join(directory, file_name(offset, SNAPSHOT_SUFFIX))
-    file = filesystem.open(path + ".tmp", create=True)
-    file.truncate(0)
-    file.pwritev([encode_snapshot(state)], 0)
-    filesystem.rename(path + ".tmp", path)
+    """Writes the state as of offset."""
+    file = SnapshotFile(filesystem, directory, PendingSnapshot(offset, state.entries))
+    file.write()
+    file.finish()
 
 
 def _nobody(header: BatchHeader) -> None:
@@ -65,8 +93,13 @@ def load_producers(
             filesystem.remove(path)
     if ahead:
         filesystem.sync_directory(directory)  # or a crash brings it back behind new records of its offsets
+
+    def reached(segment: Segment) -> None:  # as in Kafka, where a crash came before the snapshot of a roll was written
+        if segment in segments[-2:] and segment.base_offset > start:
+            save_producers(filesystem, directory, state, segment.base_offset)
+
     if start < log_end_offset:
-        replay(state, segments, start, passed)
+        replay(state, segments, start, passed, reached)
     return state
 
 
@@ -125,11 +158,16 @@ def _same(one: BatchMetadata, other: BatchMetadata) -> bool:
 
 
 def replay(
-    state: ProducerState, segments: Sequence[Segment], start: int, passed: Callable[[BatchHeader], None] = _nobody
+    state: ProducerState,
+    segments: Sequence[Segment],
+    start: int,
+    passed: Callable[[BatchHeader], None] = _nobody,
+    reached: Callable[[Segment], None] = lambda segment: None,
 ) -> None:
     """Applies the batches from start on."""
     for segment, following in zip(segments, [*segments[1:], None], strict=True):
         if following is None or following.base_offset > start:
+            reached(segment)
             for position, header in headers(segment, position_of(segment, start)):
                 passed(header)
                 state.apply(header, marker_at(segment, position, header))

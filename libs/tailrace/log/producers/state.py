@@ -7,7 +7,8 @@ leaves nothing behind.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from itertools import islice
 from struct import Struct
 from typing import Final, NamedTuple
 
@@ -19,6 +20,8 @@ from tailrace.records.batch import LAST_PRODUCER_EPOCH, TRANSACTIONAL, BatchHead
 from tailrace.records.markers import ABORT
 
 EPOCH_BUMPS_FROM: Final = 2  # transaction.version whose markers carry an epoch of their own (KIP-890, KIP-1228)
+MAX_PRODUCER_IDS: Final = 20_000  # of one log, beside those with an open transaction
+_PASSED_OVER: Final = 100  # of these, where room is made
 RETAINED_BATCHES: Final = 5  # as many as max.in.flight.requests.per.connection allows an idempotent producer
 MAX_SEQUENCE: Final = 2**31 - 1
 _PATIENCE_MS: Final = 600_000  # as long as Kafka may take to look: its producer.id.expiration.check.interval.ms
@@ -189,12 +192,16 @@ def ended(entry: ProducerEntry | None, header: BatchHeader, marker: Marker) -> P
 
 
 class ProducerState:
-    """All producers of one log, after the last batch that was applied."""
+    """All producers of one log, after the last batch that was applied; `entries` has the longest idle one first.
 
-    __slots__ = ("_quiet", "entries", "transactions", "verifications")
+    Above MAX_PRODUCER_IDS the longest idle ones are forgotten as if they had expired.
+    """
+
+    __slots__ = ("_quiet", "entries", "evicted", "transactions", "verifications")
 
     def __init__(self) -> None:
         self.entries: dict[int, ProducerEntry] = {}
+        self.evicted = 0  # producers that went because there were too many, and that were not counted yet
         self._quiet: dict[int, tuple[ProducerEntry, int]] = {}  # who may expire, as it was then, and since when
         self.transactions = OpenTransactions()
         self.verifications = Verifications()
@@ -210,15 +217,48 @@ class ProducerState:
         entry = self.entries.get(producer_id)
         if marker is not None:
             self.verifications.ended(producer_id, header.producer_epoch)
-            self.entries[producer_id] = ended(entry, header, marker)
+            self._put(producer_id, ended(entry, header, marker))
             return self._end(header, -1 if entry is None else entry.current_txn_first_offset, marker)
         if header.is_control or (header.base_sequence < 0 and not header.is_transactional):
             return None
-        entry = self.entries[producer_id] = extended(entry, header)
+        entry = extended(entry, header)
+        self._put(producer_id, entry)
         if header.is_transactional:
             self.verifications.clear(producer_id)
             self.transactions.begin(producer_id, entry.current_txn_first_offset)
         return None
+
+    def take(self, entries: dict[int, ProducerEntry]) -> None:
+        """Takes up what extended() gave for batches outside of transactions."""
+        for producer_id, entry in entries.items():
+            self._put(producer_id, entry)
+
+    def _put(self, producer_id: int, entry: ProducerEntry) -> None:
+        entries = self.entries
+        entries.pop(producer_id, None)  # the last is the one that wrote last
+        entries[producer_id] = entry
+        if len(entries) > MAX_PRODUCER_IDS:
+            self._make_room()
+
+    def evict_excess(self) -> None:
+        """Forgets the longest idle ones of a snapshot that another broker wrote."""
+        excess = max(0, len(self.entries) - MAX_PRODUCER_IDS)
+        idle = (one for one, entry in self.entries.items() if entry.current_txn_first_offset < 0)
+        for producer_id in list(islice(idle, excess)):
+            del self.entries[producer_id]
+
+    def _make_room(self) -> None:
+        """Forgets a hundredth at a time: the first of a dict is found the slower the more were taken from its front."""
+        left = max(1, MAX_PRODUCER_IDS // 100)
+        for producer_id, entry in list(islice(self.entries.items(), min(left + _PASSED_OVER, len(self.entries) - 1))):
+            del self.entries[producer_id]
+            if entry.current_txn_first_offset >= 0:
+                self.entries[producer_id] = entry  # its transaction is open: it counts as one that wrote just now
+                continue
+            self.evicted += 1
+            left -= 1
+            if not left:
+                return
 
     def _end(self, header: BatchHeader, first_offset: int, marker: Marker) -> AbortedTransaction | None:
         if first_offset < 0:
@@ -254,10 +294,10 @@ class ProducerState:
         self.verifications.expire(now_ms, expiration_ms)
 
 
-def encode_snapshot(state: ProducerState) -> bytes:
+def encode_snapshot(entries: Mapping[int, ProducerEntry]) -> bytes:
     """The content of a .snapshot file; of every producer only its last batch is kept, as in Kafka."""
     content = bytearray(_SNAPSHOT_HEADER.size)
-    for producer_id, entry in state.entries.items():
+    for producer_id, entry in entries.items():
         last = entry.batches[-1] if entry.batches else BatchMetadata(-1, -1, 0, entry.last_timestamp)
         content += _SNAPSHOT_ENTRY.pack(
             producer_id,
@@ -269,9 +309,9 @@ def encode_snapshot(state: ProducerState) -> bytes:
             entry.coordinator_epoch,
             entry.current_txn_first_offset,
         )
-    _SNAPSHOT_HEADER.pack_into(content, 0, _SNAPSHOT_VERSION, 0, len(state.entries))
+    _SNAPSHOT_HEADER.pack_into(content, 0, _SNAPSHOT_VERSION, 0, len(entries))
     crc = checksum(memoryview(content)[_SNAPSHOT_CRC_END:])
-    _SNAPSHOT_HEADER.pack_into(content, 0, _SNAPSHOT_VERSION, crc, len(state.entries))
+    _SNAPSHOT_HEADER.pack_into(content, 0, _SNAPSHOT_VERSION, crc, len(entries))
     return bytes(content)
 
 
@@ -289,6 +329,7 @@ def decode_snapshot(content: bytes) -> ProducerState:
     for producer_id, epoch, sequence, offset, delta, timestamp, coordinator, txn in _SNAPSHOT_ENTRY.iter_unpack(body):
         batches = (BatchMetadata(sequence, offset, delta, timestamp),) if sequence >= 0 else ()
         state.entries[producer_id] = ProducerEntry(epoch, batches, timestamp, coordinator, txn)
+    state.evict_excess()
     began = [(entry.current_txn_first_offset, producer_id) for producer_id, entry in state.entries.items()]
     for first_offset, producer_id in sorted(began):
         if first_offset >= 0:

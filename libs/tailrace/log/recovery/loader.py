@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 
 from tailrace.errors import ApiError
 from tailrace.log.directory.checkpoints import LEADER_EPOCH, DamagedCheckpoint, format_epochs, parse_epochs
-from tailrace.log.filesystem.names import CLEANED_SUFFIX, DELETED_SUFFIX, SWAP_SUFFIX
+from tailrace.log.filesystem.names import CLEANED_SUFFIX, DELETED_SUFFIX, SWAP_SUFFIX, TEMPORARY_SUFFIX
 from tailrace.log.filesystem.port import Filesystem, join, read_file
 from tailrace.log.leader_epochs import LeaderEpochs
 from tailrace.log.recovery.leader_epoch_check import agree, from_batches
@@ -32,7 +32,6 @@ from tailrace.log.segment.tail import resume
 from tailrace.log.segment.transaction_index import TRANSACTION_INDEX_SUFFIX, TRANSACTION_SUMS_SUFFIX, TransactionIndex
 from tailrace.records.batch import CONTROL, TRANSACTIONAL, BatchHeader, validate
 
-TEMPORARY_SUFFIX: Final = ".tmp"
 _MARKER: Final = CONTROL | TRANSACTIONAL
 
 

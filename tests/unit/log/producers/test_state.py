@@ -166,7 +166,7 @@ def test_a_snapshot_round_trips_with_the_last_batch_of_each_producer() -> None:
     state = ProducerState()
     batches = (BatchMetadata(4, 10, 1, 50), BatchMetadata(6, 12, 1, 60))
     state.entries = {7: ProducerEntry(2, batches, 60, 5, 11), 2**62: ProducerEntry(0, (), 9)}
-    content = encode_snapshot(state)
+    content = encode_snapshot(state.entries)
     assert len(content) == 10 + 2 * 46
     expected = {7: ProducerEntry(2, batches[1:], 60, 5, 11), 2**62: ProducerEntry(0, (), 9)}
     assert decode_snapshot(content).entries == expected
@@ -175,7 +175,7 @@ def test_a_snapshot_round_trips_with_the_last_batch_of_each_producer() -> None:
 def test_a_damaged_snapshot_is_refused() -> None:
     state = ProducerState()
     state.entries = {7: ProducerEntry(2, (BatchMetadata(4, 10, 1, 50),), 60)}
-    content = encode_snapshot(state)
+    content = encode_snapshot(state.entries)
     for damaged in (b"", content[:-1], content + b"\0", content[:20] + b"\xff" + content[21:], b"\0\x02" + content[2:]):
         with pytest.raises(ApiError):
             decode_snapshot(damaged)
@@ -186,4 +186,5 @@ def test_a_roll_leaves_a_snapshot_named_after_the_new_segment() -> None:
     log = open_log(filesystem)
     append(log, b"v", producer_id=3, producer_epoch=0, base_sequence=0)
     log.roll()
+    log.flush()
     assert decode_snapshot(bytes(filesystem.content(join(DIRECTORY, f"{1:020d}.snapshot")))).entries.keys() == {3}

@@ -124,7 +124,7 @@ def test_a_start_knows_the_open_and_the_aborted_transactions(clean: bool) -> Non
 def test_a_snapshot_carries_the_open_transactions() -> None:
     log = open_log(MemoryFilesystem(), WIDE)
     write(log, data_batch(9), data_batch(7), marker_batch(9, COMMIT, coordinator_epoch=4))
-    state = decode_snapshot(encode_snapshot(log.producers))
+    state = decode_snapshot(encode_snapshot(log.producers.entries))
     assert state.entries == log.producers.entries
     assert state.entries[9].coordinator_epoch == 4
     assert state.transactions.first_unstable_offset == 1 and len(state.transactions) == 1

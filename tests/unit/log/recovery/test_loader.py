@@ -121,7 +121,7 @@ def test_a_cut_behind_a_gap_that_a_crash_prevented_leaves_no_damage() -> None:
         log.append_replicated(Batch(records=records, base_offset=offsets[0], leader_epoch=0).encode(), NOW)
     log.flush()
     lowered = list[int]()
-    log.lower_checkpoint = lambda name, offset: lowered.append(offset)
+    log.hooks.lower_checkpoint = lambda name, offset: lowered.append(offset)
     filesystem.fail_next("truncate", OSError("the disk fails"))
     with pytest.raises(OSError, match="the disk fails"):
         log.truncate_to(5)
@@ -137,7 +137,7 @@ def test_a_torn_first_batch_that_begins_before_its_leaders_log_start_is_no_damag
     log.reset_to(4)
     log.flush()
     lowered = list[int]()
-    log.lower_checkpoint = lambda name, offset: lowered.append(offset)
+    log.hooks.lower_checkpoint = lambda name, offset: lowered.append(offset)
     log.append_replicated(
         Batch(records=[record(n, b"v") for n in range(3)], base_offset=3, leader_epoch=0).encode(), NOW
     )
