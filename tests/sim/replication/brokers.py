@@ -29,8 +29,8 @@ from tailrace.metadata.image import MetadataImage
 from tailrace.records.record import Record, build
 from tailrace.wire.messages import BrokerHeartbeatRequest, BrokerRegistrationRequest
 from tailrace_broker.partitions import cached_image
+from tailrace_broker.partitions.node import Node
 from tailrace_broker.partitions.partition import Partition
-from tailrace_broker.replication.node import Node
 
 WALL_MS = 1_700_000_000_000
 

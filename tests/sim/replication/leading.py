@@ -14,9 +14,9 @@ from sim.replication.network import Reply
 from tailrace.errors import ApiError, ErrorCode
 from tailrace.records.batch import read_header
 from tailrace.wire.messages import AlterPartitionRequest
+from tailrace_broker.partitions.leader import IsrChange
 from tailrace_broker.partitions.partition import Fetched, FetchIsolation, Partition
 from tailrace_broker.produce.refused_batches import MISSING
-from tailrace_broker.replication.leader import IsrChange
 
 if TYPE_CHECKING:
     from sim.replication.brokers import Broker

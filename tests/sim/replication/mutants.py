@@ -21,10 +21,11 @@ from tailrace.metadata.records import PartitionChangeRecord
 from tailrace.records.batch import BatchHeader
 from tailrace_broker.partitions import cached_image
 from tailrace_broker.partitions import partition as broker_partition
+from tailrace_broker.partitions.early_batches import EarlyBatches
+from tailrace_broker.partitions.leader import LeaderState
+from tailrace_broker.partitions.node import NO_EPOCH, Node
 from tailrace_broker.partitions.partition import Fetched, Partition
-from tailrace_broker.produce.refused_batches import EarlyBatches, RefusedBatches
-from tailrace_broker.replication.leader import LeaderState
-from tailrace_broker.replication.node import NO_EPOCH, Node
+from tailrace_broker.produce.refused_batches import RefusedBatches
 from tailrace_controller.decide import alter_partition, elections, partition_change
 
 

@@ -32,11 +32,11 @@ from tailrace.wire.messages import (
 )
 from tailrace_broker.fetch import follower
 from tailrace_broker.partitions import recovery
+from tailrace_broker.partitions.leader import UNKNOWN_OFFSET
 from tailrace_broker.partitions.partition import Partition
 from tailrace_broker.partitions.recovery import Recoveries
 from tailrace_broker.partitions.topics import Changes
 from tailrace_broker.replication import fetcher
-from tailrace_broker.replication.leader import UNKNOWN_OFFSET
 
 
 class Three:

@@ -23,8 +23,8 @@ from tailrace_broker.cold_reads.reads import ColdReads
 from tailrace_broker.fetch.delayed import AskedFetch, DelayedFetch
 from tailrace_broker.fetch.read import Reads
 from tailrace_broker.fetch.sessions import wanted
+from tailrace_broker.partitions.follower import UNKNOWN_EPOCH, diverges
 from tailrace_broker.partitions.partition import FetchIsolation
-from tailrace_broker.replication.follower import UNKNOWN_EPOCH, diverges
 
 if TYPE_CHECKING:
     from tailrace_broker.broker import Broker

@@ -18,11 +18,11 @@ from tailrace.log.log import Log
 from tailrace.log.read import Slice
 from tailrace.metadata.image import PartitionImage
 from tailrace.records.batch import Bytes, WritableBytes, read_header
-from tailrace_broker.produce.refused_batches import EarlyBatches
-from tailrace_broker.replication.follower import diverges, truncation_offset
-from tailrace_broker.replication.leader import IsrChange, LeaderState
-from tailrace_broker.replication.node import Node
-from tailrace_broker.replication.throttle import throttled
+from tailrace_broker.partitions.early_batches import EarlyBatches
+from tailrace_broker.partitions.follower import diverges, truncation_offset
+from tailrace_broker.partitions.leader import IsrChange, LeaderState
+from tailrace_broker.partitions.node import Node
+from tailrace_broker.partitions.throttle import throttled
 from tailrace_broker.waiting.offset_queue import OffsetQueue
 
 

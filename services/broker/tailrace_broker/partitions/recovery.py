@@ -13,7 +13,7 @@ from collections import Counter, OrderedDict
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, Protocol
 from uuid import UUID
 
 from tailrace.kafka.ids import TopicPartition
@@ -23,7 +23,6 @@ from tailrace.log.log import Log
 from tailrace.log.recovery.loader import RecoveryStopped
 from tailrace.log.recovery.pending import Recovery
 from tailrace.net.switching import Switching
-from tailrace_broker.directories.storage import Storage
 from tailrace_broker.partitions.partition import Partition
 
 _MOST_THREADS: Final = 64  # of all log dirs together
@@ -33,10 +32,22 @@ _TOGETHER_SECONDS: Final = 0.02
 _REST_SECONDS: Final = 1.0
 
 
+class RecoveredLogs(Protocol):
+    """Where the logs lie: directories/storage.py."""
+
+    def place_of(self, topic: str, index: int) -> LogDir | None:
+        """As Storage.place_of."""
+        ...
+
+    def begin_recovery(self, topic: str, topic_id: UUID, index: int) -> Recovery | None:
+        """As Storage.begin_recovery."""
+        ...
+
+
 class Recoveries:
     """All recoveries of a broker; on_recovered(topic, partition) hears of each that is over, however it ended."""
 
-    def __init__(self, storage: Storage, threads_per_dir: Callable[[], int], log: Any) -> None:
+    def __init__(self, storage: RecoveredLogs, threads_per_dir: Callable[[], int], log: Any) -> None:
         self.on_recovered: Callable[[str, int], None] = lambda topic, index: None
         self._storage = storage
         self._threads_per_dir = threads_per_dir

@@ -14,10 +14,10 @@ from tailrace.log.log import Log
 from tailrace.metadata.image import MetadataImage, PartitionImage, TopicImage, changed
 from tailrace.net.turns import turns
 from tailrace.steps import Steps
+from tailrace_broker.partitions.node import Node
 from tailrace_broker.partitions.opening import Openings
 from tailrace_broker.partitions.partition import Partition
 from tailrace_broker.partitions.recovery import Recoveries
-from tailrace_broker.replication.node import Node
 
 
 class TopicRow:

@@ -6,9 +6,7 @@ librdkafka then starts a new producer epoch, for all its partitions: what other 
 acknowledged it sends again under new sequence numbers, and the log has it twice. So a batch that only lacks the refused
 one before it gets NOT_LEADER_OR_FOLLOWER, once: every client sends again from the first.
 
-The first may also have been refused by another broker that led before, and still be on its way back to its client's
-queue when librdkafka sends the second one to us. So the same holds for what comes in the first minute of a leadership,
-and for what a producer sends first to a leader.
+Those that were refused by the leader before: partitions/early_batches.py.
 """
 
 from __future__ import annotations
@@ -16,8 +14,9 @@ from __future__ import annotations
 from typing import Final
 
 from tailrace.errors import ErrorCode
-from tailrace.log.producers.state import MAX_SEQUENCE, ProducerEntry
+from tailrace.log.producers.state import ProducerEntry
 from tailrace.records.batch import BatchHeader
+from tailrace_broker.partitions.early_batches import skips
 
 AskedPartition = tuple[bytes, int]  # a topic as the request names it, and a partition
 
@@ -38,8 +37,6 @@ RETRIED: Final = frozenset(
 )
 _MOST_PLACES: Final = 1000
 _MOST_FOLLOWERS: Final = 64
-_MOST_EARLY: Final = 10_000
-_NEW_MS: Final = 60_000
 
 
 class RefusedBatches:
@@ -81,39 +78,3 @@ class RefusedBatches:
             return False
         followers.add(batch)
         return True
-
-
-class EarlyBatches:
-    """Of one leadership: the batches that came without the one before them."""
-
-    __slots__ = ("_seen", "_since_ms", "_start_offset")
-
-    def __init__(self, start_offset: int, since_ms: float) -> None:
-        """start_offset: where the leader epoch begins."""
-        self._start_offset = start_offset
-        self._since_ms = since_ms
-        self._seen: set[tuple[int, int, int]] = set()
-
-    def comes_early(self, entry: ProducerEntry | None, header: BatchHeader, now_ms: float) -> bool:
-        """Whether the batch skips some, is seen for the first time, and its producer may know the leader before."""
-        if entry is None or not entry.batches or not skips(entry, header):
-            return False
-        settled = entry.batches[-1].last_offset >= self._start_offset and now_ms - self._since_ms > _NEW_MS
-        batch = (header.producer_id, header.producer_epoch, header.base_sequence)
-        if settled or batch in self._seen or len(self._seen) >= _MOST_EARLY:
-            return False
-        self._seen.add(batch)
-        return True
-
-
-def skips(entry: ProducerEntry | None, header: BatchHeader) -> bool:
-    """Whether sequence numbers are missing between what the log has of this producer and the batch."""
-    sequence = header.base_sequence
-    if header.producer_id < 0 or sequence < 0:
-        return False
-    if entry is None or header.producer_epoch > entry.producer_epoch:
-        return sequence != 0
-    if header.producer_epoch < entry.producer_epoch:
-        return False
-    expected = (entry.batches[-1].last_sequence + 1) & MAX_SEQUENCE if entry.batches else 0
-    return 0 < ((sequence - expected) & MAX_SEQUENCE) < MAX_SEQUENCE // 2

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from tailrace.wire.hot.fetch import FetchPartition
 
 if TYPE_CHECKING:
+    from tailrace_broker.partitions.leader import LeaderState
     from tailrace_broker.partitions.partition import Partition
-    from tailrace_broker.replication.leader import LeaderState
 
     Read = tuple[bytes, FetchPartition, Partition, LeaderState | None]  # what to read, and in which leadership
 

@@ -35,8 +35,8 @@ from tailrace.wire.hot.replica_fetch import (
 )
 from tailrace.wire.limits import ceiling
 from tailrace.wire.malformed import Malformed
+from tailrace_broker.partitions.follower import truncation_offset
 from tailrace_broker.partitions.partition import Fetched
-from tailrace_broker.replication.follower import truncation_offset
 
 if TYPE_CHECKING:
     from tailrace_broker.broker import Broker

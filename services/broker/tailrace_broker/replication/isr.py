@@ -14,7 +14,7 @@ from tailrace.net.client import Disconnected
 from tailrace.wire.codec import Malformed
 from tailrace.wire.limits import pages
 from tailrace.wire.messages import AlterPartitionRequest
-from tailrace_broker.replication.leader import IsrChange
+from tailrace_broker.partitions.leader import IsrChange
 
 if TYPE_CHECKING:
     from tailrace_broker.broker import Broker

@@ -10,7 +10,8 @@ import pytest
 from support.broker import batch
 from tailrace.log.producers.state import MAX_SEQUENCE, BatchMetadata, ProducerEntry
 from tailrace.records.batch import BatchHeader, read_header
-from tailrace_broker.produce.refused_batches import EarlyBatches, RefusedBatches, skips
+from tailrace_broker.partitions.early_batches import EarlyBatches, skips
+from tailrace_broker.produce.refused_batches import RefusedBatches
 
 PLACE = (b"t", 0)
 

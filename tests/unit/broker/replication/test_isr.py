@@ -12,8 +12,8 @@ import structlog
 from tailrace.errors import ErrorCode
 from tailrace.net.backoff import Backoff
 from tailrace.wire.messages import AlterPartitionResponse
+from tailrace_broker.partitions.leader import IsrChange
 from tailrace_broker.replication.isr import IsrUpdates
-from tailrace_broker.replication.leader import IsrChange
 
 MANY = 2_500
 CHANGE = IsrChange(((0, 1), (1, 1)), 5, 6)

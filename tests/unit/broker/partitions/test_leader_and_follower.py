@@ -15,8 +15,8 @@ from tailrace.log.filesystem.memory import MemoryFilesystem
 from tailrace.log.log import Log
 from tailrace.metadata.image import BrokerImage, PartitionImage
 from tailrace.records.record import Record, build
+from tailrace_broker.partitions.node import NO_EPOCH, Node
 from tailrace_broker.partitions.partition import Fetched, FetchIsolation, Partition
-from tailrace_broker.replication.node import NO_EPOCH, Node
 
 LAG_MS = 10_000
 

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from tailrace.errors import ApiError, ErrorCode
 from tailrace.metadata.image import PartitionImage
-from tailrace_broker.replication.node import NO_EPOCH, Node
+from tailrace_broker.partitions.node import NO_EPOCH, Node
 
 UNKNOWN_OFFSET = -1
 # The controller did not take the change and will not: what is due may be proposed anew.
