@@ -1,4 +1,4 @@
-"""Bounds on HTTP requests, as ASGI middleware: bytes of a body, the time that one may take, how many an address has.
+"""Bounds on HTTP requests: bytes and JSON of a body, the time that one may take, how many an address has.
 
 The last counts those, too, whose client is gone: they go on until the cluster has answered.
 """
@@ -6,9 +6,14 @@ The last counts those, too, whose client is gone: they go on until the cluster h
 from __future__ import annotations
 
 import asyncio
+import re
 from collections import Counter
+from collections.abc import Callable, Coroutine
 from http import HTTPStatus
+from typing import Any, Final
 
+from fastapi import Request, Response
+from fastapi.routing import APIRoute
 from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -17,6 +22,10 @@ from tailrace_gateway.rest.errors import refuse
 BODY_BYTES_MAX = 2 << 20
 REQUEST_SECONDS_MAX = 30
 REQUESTS_MAX_OF_ONE_ADDRESS = 64
+TOKENS_MAX: Final = 30_000
+_TOKEN = re.compile(rb'["{\[,]')
+_IN_STRING = re.compile(rb'["\\]')
+_QUOTE, _BACKSLASH = ord('"'), ord("\\")
 
 
 class RestLimits:
@@ -84,3 +93,36 @@ class RestLimits:
 def _header(scope: Scope, name: bytes) -> bytes:
     """A header's value in lower case; empty without it."""
     return next((value.strip().lower() for key, value in scope["headers"] if key == name), b"")
+
+
+class LimitedRoute(APIRoute):
+    """A route that refuses a body with more than TOKENS_MAX tokens."""
+
+    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+        handle = super().get_route_handler()
+
+        async def limited(request: Request) -> Response:
+            return await handle(_JsonRequest(request.scope, request.receive))
+
+        return limited
+
+
+class _JsonRequest(Request):
+    async def json(self) -> Any:
+        if has_more_tokens(await self.body(), TOKENS_MAX):
+            too_large = f"A body has {TOKENS_MAX} brackets, commas, quotation marks and escapes at most."
+            raise HTTPException(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, too_large)
+        return await super().json()
+
+
+def has_more_tokens(body: bytes, most: int) -> bool:
+    """Whether a JSON text has more opening brackets, commas, quotation marks and escapes; the rest is not looked at."""
+    at, in_string = 0, False
+    while most >= 0 and (found := (_IN_STRING if in_string else _TOKEN).search(body, at)):
+        most -= 1
+        at = found.end()
+        if body[at - 1] == _QUOTE:
+            in_string = not in_string
+        elif body[at - 1] == _BACKSLASH:
+            at += 1  # what it hides
+    return most < 0

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Generic, Literal, TypeVar
+from typing import Annotated, Generic, Literal, TypeAlias, TypeVar
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, FailFast, Field, model_validator
 
 Data = TypeVar("Data")
 
@@ -17,6 +17,9 @@ def _utf8(text: str) -> str:
 Int16 = Annotated[int, Field(ge=-(2**15), lt=2**15)]
 Int32 = Annotated[int, Field(ge=-(2**31), lt=2**31)]
 Text = Annotated[str, AfterValidator(_utf8)]
+Row = TypeVar("Row")
+# What a client sends: the first problem is the answer, so no more of them are looked for.
+Rows: TypeAlias = Annotated[list[Row], FailFast()]
 
 
 class Wanted(BaseModel):
@@ -136,7 +139,7 @@ class ReplicasAssignment(Wanted):
     """Where the replicas of one new partition shall be, the preferred leader first."""
 
     partition_id: Annotated[Int32, Field(ge=0)]
-    broker_ids: list[Int32]
+    broker_ids: Rows[Int32]
 
 
 class NewTopic(Wanted):
@@ -145,8 +148,8 @@ class NewTopic(Wanted):
     topic_name: Text
     partitions_count: Int32 = -1
     replication_factor: Int16 = -1
-    replicas_assignments: list[ReplicasAssignment] = []
-    configs: list[ConfigPair] = []
+    replicas_assignments: Rows[ReplicasAssignment] = []
+    configs: Rows[ConfigPair] = []
     validate_only: bool = False
 
 
@@ -221,7 +224,7 @@ class ConfigChange(Wanted):
 
 
 class ConfigChanges(Wanted):
-    data: list[ConfigChange]
+    data: Rows[ConfigChange]
     validate_only: bool = False
 
 
@@ -312,7 +315,7 @@ class RecordHeader(Wanted):
 
 class NewRecord(Wanted):
     partition_id: int | None = Field(default=None, ge=0)
-    headers: list[RecordHeader] = []
+    headers: Rows[RecordHeader] = []
     key: RecordData | None = None
     value: RecordData | None = None
     timestamp: str | None = None

@@ -7,10 +7,11 @@ from fastapi import APIRouter
 from tailrace_gateway.rest.compaction_models import Compaction
 from tailrace_gateway.rest.errors import not_found
 from tailrace_gateway.rest.kafka import compaction
+from tailrace_gateway.rest.limits import LimitedRoute
 from tailrace_gateway.rest.models import Listing
 from tailrace_gateway.rest.scope import ClusterScope, InCluster
 
-router = APIRouter(prefix="/v3/clusters/{cluster_id}/topics", tags=["Topic"])
+router = APIRouter(route_class=LimitedRoute, prefix="/v3/clusters/{cluster_id}/topics", tags=["Topic"])
 
 
 @router.get("/{topic_name}/partitions/-/compaction")

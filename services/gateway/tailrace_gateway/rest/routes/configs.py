@@ -11,11 +11,12 @@ from fastapi import APIRouter
 from tailrace.kafka.resources import ConfigResource, ConfigSource
 from tailrace_gateway.rest.errors import not_found
 from tailrace_gateway.rest.kafka import configs
+from tailrace_gateway.rest.limits import LimitedRoute
 from tailrace_gateway.rest.models import Config, ConfigChange, ConfigChanges, ConfigValue, Listing, Synonym
 from tailrace_gateway.rest.routes.brokers import live_broker
 from tailrace_gateway.rest.scope import ClusterScope, InCluster, Part
 
-router = APIRouter(prefix="/v3/clusters/{cluster_id}", tags=["Config"])
+router = APIRouter(route_class=LimitedRoute, prefix="/v3/clusters/{cluster_id}", tags=["Config"])
 ALL_BROKERS = ""
 
 

@@ -9,13 +9,14 @@ from fastapi import APIRouter
 from tailrace.metadata.moves import Partition
 from tailrace_gateway.rest.errors import not_found
 from tailrace_gateway.rest.kafka import log_dir_moves
+from tailrace_gateway.rest.limits import LimitedRoute
 from tailrace_gateway.rest.models import Listing
 from tailrace_gateway.rest.replication_models import LogDirMove, NewLogDirMove
 from tailrace_gateway.rest.routes.brokers import live_broker
 from tailrace_gateway.rest.routes.topics import partition_or_404
 from tailrace_gateway.rest.scope import ClusterScope, InCluster
 
-router = APIRouter(prefix="/v3/clusters/{cluster_id}", tags=["Log directories"])
+router = APIRouter(route_class=LimitedRoute, prefix="/v3/clusters/{cluster_id}", tags=["Log directories"])
 _MOVE = "/topics/{topic_name}/partitions/{partition_id}/replicas/{broker_id}/log-dir-move"
 
 

@@ -11,10 +11,11 @@ from pydantic import BaseModel
 
 from tailrace.quota.entity import QuotaEntity
 from tailrace_gateway.rest.kafka import quotas
-from tailrace_gateway.rest.models import Listing, Metadata, Text, Wanted
+from tailrace_gateway.rest.limits import LimitedRoute
+from tailrace_gateway.rest.models import Listing, Metadata, Rows, Text, Wanted
 from tailrace_gateway.rest.scope import ClusterScope, InCluster
 
-router = APIRouter(prefix="/v3/clusters/{cluster_id}", tags=["Quota"])
+router = APIRouter(route_class=LimitedRoute, prefix="/v3/clusters/{cluster_id}", tags=["Quota"])
 
 
 class EntityPart(Wanted):
@@ -41,13 +42,13 @@ class QuotaValue(Wanted):
 class QuotaChange(Wanted):
     """Sets a quota; without a value it is removed."""
 
-    entity: list[EntityPart]
+    entity: Rows[EntityPart]
     name: Text
     value: float | None = None
 
 
 class QuotaChanges(Wanted):
-    data: list[QuotaChange]
+    data: Rows[QuotaChange]
     validate_only: bool = False
 
 

@@ -13,6 +13,7 @@ from tailrace.metadata.moves import Copied, Partition
 from tailrace_gateway.cluster_state import BrokerStatus
 from tailrace_gateway.rest.errors import not_found, plain
 from tailrace_gateway.rest.kafka import reassignments, space
+from tailrace_gateway.rest.limits import LimitedRoute
 from tailrace_gateway.rest.models import Listing
 from tailrace_gateway.rest.replication_models import (
     BrokerRemoval,
@@ -31,7 +32,7 @@ from tailrace_gateway.rest.routes.brokers import registered_broker
 from tailrace_gateway.rest.routes.topics import partition_or_404
 from tailrace_gateway.rest.scope import ClusterScope, InCluster
 
-router = APIRouter(prefix="/v3/clusters/{cluster_id}", tags=["Replication"])
+router = APIRouter(route_class=LimitedRoute, prefix="/v3/clusters/{cluster_id}", tags=["Replication"])
 _NAMED_MAX = 50  # partitions that a count names
 
 

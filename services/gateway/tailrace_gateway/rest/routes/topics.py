@@ -11,10 +11,11 @@ from tailrace.kafka.topics import INTERNAL_TOPICS
 from tailrace.metadata.image import PartitionImage
 from tailrace_gateway.rest.errors import not_found, plain, unknown_topic
 from tailrace_gateway.rest.kafka import topics
+from tailrace_gateway.rest.limits import LimitedRoute
 from tailrace_gateway.rest.models import Listing, MorePartitions, NewTopic, Partition, Replica, Topic
 from tailrace_gateway.rest.scope import ClusterScope, InCluster
 
-router = APIRouter(prefix="/v3/clusters/{cluster_id}/topics", tags=["Topic"])
+router = APIRouter(route_class=LimitedRoute, prefix="/v3/clusters/{cluster_id}/topics", tags=["Topic"])
 
 
 def topic_resource(

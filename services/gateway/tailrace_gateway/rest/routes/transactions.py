@@ -8,11 +8,12 @@ from fastapi import APIRouter, Response
 
 from tailrace_gateway.rest.kafka import transactions
 from tailrace_gateway.rest.kafka.groups import constant_case
+from tailrace_gateway.rest.limits import LimitedRoute
 from tailrace_gateway.rest.models import Listing
 from tailrace_gateway.rest.producer_models import OpenTransaction, OpenTransactionList, Transaction, TransactionSummary
 from tailrace_gateway.rest.scope import InCluster
 
-router = APIRouter(prefix="/v3/clusters/{cluster_id}", tags=["Transaction"])
+router = APIRouter(route_class=LimitedRoute, prefix="/v3/clusters/{cluster_id}", tags=["Transaction"])
 
 
 @router.get("/transactions", response_model=Listing[TransactionSummary])
