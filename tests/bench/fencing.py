@@ -20,10 +20,10 @@ from support.metadata import broker, topic_id
 from tailrace.metadata.records import BrokerRegistrationChangeRecord, MetadataRecord, PartitionRecord, TopicRecord
 from tailrace.metadata.replay import replay
 from tailrace_controller.controller import Controller
-from tailrace_controller.controller_result import ControllerResult
 from tailrace_controller.decide import brokers
+from tailrace_controller.decide.controller_result import ControllerResult
+from tailrace_controller.decide.election_counts import ElectionCounts
 from tailrace_controller.decision import Decided, encoded
-from tailrace_controller.election_counts import ElectionCounts
 from tailrace_controller.metadata_log import projection
 
 BROKERS = 3

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from tailrace.clock import ManualClock
-from tailrace_controller.election.lease import NOBODY, Candidate, Lease
+from tailrace_controller.metadata_log.lease_row import NOBODY, Candidate, Lease
 from tailrace_controller.metadata_log.stored import (
     ContentRefused,
     Deposed,

@@ -4,6 +4,7 @@ import fcntl
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -23,11 +24,12 @@ from tailrace.wire.apis import INTERNAL_APIS
 from tailrace_controller.commands import accept_restored, first_image, write_image
 from tailrace_controller.controller import Controller
 from tailrace_controller.election.candidacy import Candidacy
-from tailrace_controller.election.lease import Candidate
 from tailrace_controller.election.quorum import Quorum
 from tailrace_controller.election.seen_file import SeenFile
 from tailrace_controller.handlers import HANDLERS
 from tailrace_controller.metadata_log.database import Database
+from tailrace_controller.metadata_log.lease_row import Candidate
+from tailrace_controller.metadata_log.port import MetadataStore
 from tailrace_controller.metadata_log.stored import StoreError
 from tailrace_controller.metrics import ControllerMetrics
 from tailrace_controller.mutations import ClientMutations
@@ -46,7 +48,9 @@ async def open_controller(config: Config, environment: Environment) -> AsyncIter
         address = internal_address(config, environment.run_dir, f"controller-{config.node_id}", environment.secret)
         lease_ms = max(float(config.controller_quorum_election_timeout_ms), LEASE_MS_MIN)
         may_upgrade = config.metadata_schema_upgrade
-        database = Database(url, environment.clock, environment.log, lease_ms, may_upgrade=may_upgrade)
+        shared = not url.startswith("sqlite")
+        open_it = partial(open_store, url, environment, lease_ms, may_upgrade=may_upgrade)
+        database = Database(open_it, environment.clock, lease_ms, shared=shared)
         new_token = f"{environment.random.getrandbits(64):016x}"
         seen_file = SeenFile(environment.data_dir, config.node_id, new_token)
         candidate = Candidate(config.node_id, seen_file.token, str(address), exclusive=not database.shared)
@@ -87,6 +91,16 @@ async def open_controller(config: Config, environment: Environment) -> AsyncIter
             await controller.leave()
             await server.close()
             await database.close()
+
+
+def open_store(url: str, environment: Environment, lease_ms: float, *, may_upgrade: bool) -> MetadataStore:
+    """Connects to nothing yet."""
+    from tailrace_controller.store import Store  # 200 ms: in a thread they pass while the event loop binds sockets
+
+    def blocked(sentence: str) -> None:
+        environment.log.warning("the metadata database is locked", why=sentence)
+
+    return Store(url, environment.clock.monotonic_ms, blocked, lease_ms, may_upgrade=may_upgrade)
 
 
 def stamped(handler: Handler) -> Handler:

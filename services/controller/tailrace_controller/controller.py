@@ -23,19 +23,21 @@ from tailrace.metadata.image import MetadataImage
 from tailrace.metadata.replay import replay
 from tailrace.net import turns
 from tailrace.net.metadata.batches import MetadataBatch, Snapshot, encode_snapshot, encode_snapshot_in_steps
-from tailrace_controller.controller_result import ControllerResult, Decision
+from tailrace_controller.decide.controller_result import ControllerResult, Decision
+from tailrace_controller.decide.election_counts import ElectionCounts
 from tailrace_controller.decision import Decided, decided, encoded
 from tailrace_controller.deferred_queue import DeferredQueue
 from tailrace_controller.election import acceptance
 from tailrace_controller.election.acceptance import Seen
 from tailrace_controller.election.candidacy import Candidacy
-from tailrace_controller.election.lease import NOBODY, Lease, Tenure
+from tailrace_controller.election.lease import Tenure
 from tailrace_controller.election.seen_file import SeenFile
 from tailrace_controller.election.seen_offsets import SeenOffsets
-from tailrace_controller.election_counts import ElectionCounts
 from tailrace_controller.metadata_log import bootstrap, projection
 from tailrace_controller.metadata_log.database import Database
+from tailrace_controller.metadata_log.lease_row import NOBODY, Lease
 from tailrace_controller.metadata_log.log import MetadataLog
+from tailrace_controller.metadata_log.port import MetadataStore
 from tailrace_controller.metadata_log.stored import (
     ContentRefused,
     Deposed,
@@ -50,7 +52,6 @@ from tailrace_controller.signals import ChangeSignal, first_failure
 if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger
 
-    from tailrace_controller.store import Store
 
 R = TypeVar("R")
 T = TypeVar("T")
@@ -490,7 +491,7 @@ class Controller:
                 return
 
     def _write(
-        self, opened: "Store", group: list[Decided[Any]], timestamp_ms: int
+        self, opened: MetadataStore, group: list[Decided[Any]], timestamp_ms: int
     ) -> tuple[list[MetadataBatch], float]:
         """Runs in the database's thread: one transaction for the whole group."""
         batches, rows = encoded(group, self.epoch, timestamp_ms)

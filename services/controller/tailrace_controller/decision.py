@@ -9,9 +9,9 @@ from tailrace.metadata.image import MetadataImage
 from tailrace.metadata.records import MetadataRecord
 from tailrace.metadata.replay import replay
 from tailrace.net.metadata.batches import MetadataBatch, encode_batch
-from tailrace_controller.controller_result import Decision
 from tailrace_controller.decide import record_text, resources
-from tailrace_controller.election_counts import ElectionCounts, counted
+from tailrace_controller.decide.controller_result import Decision
+from tailrace_controller.decide.election_counts import ElectionCounts, counted
 from tailrace_controller.metadata_log.stored import StoredRecord
 
 R = TypeVar("R")

@@ -12,8 +12,8 @@ from tailrace.kafka.features import ELIGIBLE_LEADER_REPLICAS_VERSION, INITIAL
 from tailrace.metadata.image import MetadataImage
 from tailrace.metadata.records import FeatureLevelRecord, MetadataRecord
 from tailrace_controller.controller import Controller
-from tailrace_controller.controller_result import ControllerResult
 from tailrace_controller.decide import elections, internal_topics, preferred_leaders
+from tailrace_controller.decide.controller_result import ControllerResult
 
 LOOK_EVERY_MS = 1000
 

@@ -23,7 +23,7 @@ from tailrace.wire.messages import (
     RegisterServiceRequest,
     ReportGroupsRequest,
 )
-from tailrace_controller.controller_result import ControllerResult
+from tailrace_controller.decide.controller_result import ControllerResult
 
 
 @pytest.fixture
@@ -142,7 +142,7 @@ async def test_a_controller_with_a_lower_epoch_is_refused(node: Node) -> None:
 
 def _change(image: MetadataImage) -> Any:
     from tailrace.metadata.records import NoOpRecord
-    from tailrace_controller.controller_result import ControllerResult
+    from tailrace_controller.decide.controller_result import ControllerResult
 
     return ControllerResult(None, (NoOpRecord(),))
 

@@ -13,8 +13,8 @@ from support.tcp_proxy import TcpProxy
 from tailrace.config import Config
 from tailrace.metadata.image import MetadataImage
 from tailrace.metadata.replay import replay
-from tailrace_controller.election.lease import NOBODY, Candidate
 from tailrace_controller.metadata_log import projection
+from tailrace_controller.metadata_log.lease_row import NOBODY, Candidate
 from tailrace_controller.metadata_log.stored import (
     Deposed,
     OutcomeUnknown,

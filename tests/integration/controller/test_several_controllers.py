@@ -20,7 +20,7 @@ from tailrace.net.context import Identity
 from tailrace.net.metadata.follower import MetadataFollower
 from tailrace.wire.messages import DescribeQuorumRequest
 from tailrace_controller.commands import accept_restored
-from tailrace_controller.controller_result import ControllerResult
+from tailrace_controller.decide.controller_result import ControllerResult
 
 ALREADY = ErrorCode.TOPIC_ALREADY_EXISTS
 

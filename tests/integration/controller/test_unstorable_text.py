@@ -14,7 +14,7 @@ from tailrace.errors import ErrorCode
 from tailrace.kafka.resources import ConfigResource
 from tailrace.wire.messages import AlterClientQuotasRequest, IncrementalAlterConfigsRequest
 from tailrace_controller.decide import reports
-from tailrace_controller.election.lease import Candidate
+from tailrace_controller.metadata_log.lease_row import Candidate
 from tailrace_controller.metadata_log.projection import RowsChange
 from tailrace_controller.metadata_log.stored import ContentRefused, ReplayPosition, ReportPart, StoredRecord
 from tailrace_controller.store import Store

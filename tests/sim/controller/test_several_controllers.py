@@ -16,11 +16,11 @@ from tailrace.errors import ApiError
 from tailrace.metadata.image import MetadataImage
 from tailrace.metadata.records import ConfigRecord
 from tailrace_controller.controller import Controller
-from tailrace_controller.controller_result import ControllerResult
+from tailrace_controller.decide.controller_result import ControllerResult
 from tailrace_controller.election.acceptance import Seen
 from tailrace_controller.election.candidacy import Candidacy
-from tailrace_controller.election.lease import Candidate
 from tailrace_controller.metadata_log.database import Database
+from tailrace_controller.metadata_log.lease_row import Candidate
 from tailrace_controller.metadata_log.stored import OutcomeUnknown
 
 LEASE_MS = 1000.0

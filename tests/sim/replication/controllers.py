@@ -17,8 +17,8 @@ from tailrace.errors import ApiError, ErrorCode
 from tailrace.metadata.image import MetadataImage
 from tailrace.metadata.records import MetadataRecord
 from tailrace.metadata.replay import replay
-from tailrace_controller.controller_result import ControllerResult
 from tailrace_controller.decide import alter_partition, brokers
+from tailrace_controller.decide.controller_result import ControllerResult
 from tailrace_controller.sessions.liveness import Sessions
 
 BROKER = "broker"

@@ -8,8 +8,8 @@ from sim.replication.checker import TOPIC
 from tailrace.config import Config
 from tailrace.metadata.image import MetadataImage
 from tailrace.wire.messages import AlterPartitionReassignmentsRequest, ElectLeadersRequest
-from tailrace_controller.controller_result import ControllerResult
 from tailrace_controller.decide import elect_leaders, reassignments
+from tailrace_controller.decide.controller_result import ControllerResult
 
 
 def elect(image: MetadataImage, index: int, config: Config) -> ControllerResult[Any]:

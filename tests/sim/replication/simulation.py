@@ -34,7 +34,7 @@ from tailrace.metadata.records import (
 )
 from tailrace.records.batch import split
 from tailrace.records.record import iterate
-from tailrace_controller.controller_result import ControllerResult
+from tailrace_controller.decide.controller_result import ControllerResult
 
 TOPIC_ID = UUID(int=7)
 FAULTS_MS = 6_000

@@ -25,12 +25,12 @@ from tailrace.net.metadata.batches import decode_snapshot, replay
 from tailrace.steps import Steps, whole
 from tailrace.wire.messages import BrokerRegistrationRequest, BrokerRegistrationResponse
 from tailrace_controller.controller import Controller
-from tailrace_controller.controller_result import ControllerResult
 from tailrace_controller.decide import brokers
+from tailrace_controller.decide.controller_result import ControllerResult
 from tailrace_controller.election.candidacy import Candidacy
-from tailrace_controller.election.lease import Candidate
 from tailrace_controller.metadata_log import bootstrap
 from tailrace_controller.metadata_log.database import Database
+from tailrace_controller.metadata_log.lease_row import Candidate
 from tailrace_controller.metadata_log.stored import OutcomeUnknown, ReportPart
 
 LEASE_MS = 1000.0

@@ -21,14 +21,15 @@ from tailrace.metadata.image import MetadataImage
 from tailrace.metadata.records import ConfigRecord, PartitionRecord, TopicRecord
 from tailrace.wire.messages import BrokerHeartbeatRequest, ServiceHeartbeatRequest
 from tailrace_controller.controller import Controller
-from tailrace_controller.controller_result import ControllerResult
 from tailrace_controller.decide import brokers
+from tailrace_controller.decide.controller_result import ControllerResult
 from tailrace_controller.election.acceptance import Seen
 from tailrace_controller.election.candidacy import Candidacy
-from tailrace_controller.election.lease import NOBODY, STAND_BACK_LEASES, Candidate, Lease
+from tailrace_controller.election.lease import STAND_BACK_LEASES
 from tailrace_controller.election.seen_file import SeenFile
 from tailrace_controller.handlers import broker_heartbeat, service_heartbeat
 from tailrace_controller.metadata_log.database import Database
+from tailrace_controller.metadata_log.lease_row import NOBODY, Candidate, Lease
 
 LEASE_MS = 1000.0
 

@@ -7,7 +7,7 @@ import pytest
 from tailrace.errors import ApiError, ErrorCode
 from tailrace.metadata.image import MetadataImage
 from tailrace.metadata.records import NoOpRecord
-from tailrace_controller.controller_result import ControllerResult
+from tailrace_controller.decide.controller_result import ControllerResult
 from tailrace_controller.decision import Decided, decided
 from tailrace_controller.deferred_queue import DeferredQueue
 

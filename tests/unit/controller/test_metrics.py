@@ -8,8 +8,8 @@ from prometheus_client import CollectorRegistry
 from support.metadata import after, cluster, replicated, topic_id
 from tailrace.metadata import records as r
 from tailrace.metadata.image import MetadataImage
+from tailrace_controller.decide.election_counts import ElectionCounts, counted
 from tailrace_controller.deferred_queue import DeferredQueue
-from tailrace_controller.election_counts import ElectionCounts, counted
 from tailrace_controller.metrics import ControllerMetrics
 from tailrace_controller.role import ControllerRole
 from tailrace_controller.sessions.watch import REFUSED, SILENT

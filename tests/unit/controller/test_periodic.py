@@ -14,8 +14,8 @@ from tailrace.kafka.topics import GROUP_METADATA_TOPIC
 from tailrace.metadata import records as r
 from tailrace.metadata.image import MetadataImage
 from tailrace_controller.controller import Controller
-from tailrace_controller.controller_result import ControllerResult
 from tailrace_controller.decide import internal_topics, preferred_leaders
+from tailrace_controller.decide.controller_result import ControllerResult
 from tailrace_controller.decision import Decided, decided
 from tailrace_controller.periodic import LOOK_EVERY_MS, PeriodicTasks
 

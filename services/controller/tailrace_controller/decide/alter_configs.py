@@ -22,8 +22,8 @@ from tailrace.wire.messages import (
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsResponse,
 )
-from tailrace_controller.controller_result import ControllerResult, check_size
 from tailrace_controller.decide import elections, record_text, resources, topic_rules
+from tailrace_controller.decide.controller_result import ControllerResult, check_size
 
 _SCOPES = {
     ConfigResource.TOPIC: ConfigScope.TOPIC,

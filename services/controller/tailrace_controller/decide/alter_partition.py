@@ -14,8 +14,8 @@ from tailrace.metadata.image import MetadataImage, PartitionImage, TopicImage
 from tailrace.metadata.records import NO_LEADER_CHANGE, NO_UUID, PartitionChangeRecord
 from tailrace.metadata.replay import changed
 from tailrace.wire.messages import AlterPartitionRequest, AlterPartitionResponse
-from tailrace_controller.controller_result import ControllerResult
 from tailrace_controller.decide import elections
+from tailrace_controller.decide.controller_result import ControllerResult
 from tailrace_controller.decide.partition_change import RECOVERED, RECOVERING, Wish
 
 WITH_EPOCHS = 3  # the version from which on the ISR names broker epochs

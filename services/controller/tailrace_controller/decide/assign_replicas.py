@@ -11,9 +11,9 @@ from tailrace.metadata.image import BrokerImage, MetadataImage
 from tailrace.metadata.records import NO_LEADER, NO_UUID, PartitionChangeRecord
 from tailrace.metadata.replay import planned
 from tailrace.wire.messages import AssignReplicasToDirsRequest, AssignReplicasToDirsResponse
-from tailrace_controller.controller_result import ControllerResult
 from tailrace_controller.decide import elections, partition_change
 from tailrace_controller.decide.brokers import check_epoch
+from tailrace_controller.decide.controller_result import ControllerResult
 from tailrace_controller.decide.partition_change import Wish
 
 _Dir = AssignReplicasToDirsResponse.DirectoryData

@@ -26,9 +26,9 @@ from tailrace.wire.messages import (
     BrokerRegistrationResponse,
     UnregisterBrokerResponse,
 )
-from tailrace_controller.controller_result import ControllerResult
 from tailrace_controller.decide import elections, features, log_dirs
-from tailrace_controller.election_counts import counted
+from tailrace_controller.decide.controller_result import ControllerResult
+from tailrace_controller.decide.election_counts import counted
 
 FENCED, UNFENCED = 1, -1
 AT_ONCE_MAX = 1000  # partitions that a fenced broker's leaderships do not wait for

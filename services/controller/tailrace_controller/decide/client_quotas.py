@@ -14,8 +14,8 @@ from tailrace.wire.messages import (
     DescribeClientQuotasRequest,
     DescribeClientQuotasResponse,
 )
-from tailrace_controller.controller_result import ControllerResult, check_size
 from tailrace_controller.decide import record_text
+from tailrace_controller.decide.controller_result import ControllerResult, check_size
 
 KAFKA_ENTITY_TYPES = frozenset({USER, CLIENT_ID, IP})
 IP_KEYS = frozenset({"connection_creation_rate"})  # KIP-612

@@ -9,8 +9,8 @@ from tailrace.metadata.image import MetadataImage, TopicImage
 from tailrace.metadata.records import MetadataRecord, PartitionRecord
 from tailrace.quota.mutations import UNLIMITED, MutationQuota
 from tailrace.wire.messages import CreatePartitionsRequest, CreatePartitionsResponse
-from tailrace_controller.controller_result import MAX_RECORDS, ControllerResult
 from tailrace_controller.decide import placement, shards
+from tailrace_controller.decide.controller_result import MAX_RECORDS, ControllerResult
 from tailrace_controller.decide.placement import Load, Placed
 
 _Result = CreatePartitionsResponse.CreatePartitionsTopicResult

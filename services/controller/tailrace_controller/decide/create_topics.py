@@ -16,8 +16,8 @@ from tailrace.metadata.image import MetadataImage
 from tailrace.metadata.records import ConfigRecord, MetadataRecord, PartitionRecord, TopicRecord
 from tailrace.quota.mutations import UNLIMITED, MutationQuota
 from tailrace.wire.messages import CreateTopicsRequest, CreateTopicsResponse
-from tailrace_controller.controller_result import MAX_RECORDS, ControllerResult, check_size
 from tailrace_controller.decide import internal_topics, placement, record_text, resources, shards
+from tailrace_controller.decide.controller_result import MAX_RECORDS, ControllerResult, check_size
 from tailrace_controller.decide.placement import Placed
 
 NOT_GIVEN = -1

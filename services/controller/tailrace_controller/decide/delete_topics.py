@@ -10,7 +10,7 @@ from tailrace.metadata.image import MetadataImage, TopicImage
 from tailrace.metadata.records import NO_UUID, RemoveTopicRecord
 from tailrace.quota.mutations import UNLIMITED, MutationQuota
 from tailrace.wire.messages import DeleteTopicsRequest, DeleteTopicsResponse
-from tailrace_controller.controller_result import ControllerResult, check_size
+from tailrace_controller.decide.controller_result import ControllerResult, check_size
 
 _Result = DeleteTopicsResponse.DeletableTopicResult
 

@@ -15,8 +15,8 @@ from tailrace.wire.messages import (
     ListConfigResourcesRequest,
     ListConfigResourcesResponse,
 )
-from tailrace_controller.controller_result import ControllerResult
 from tailrace_controller.decide import resources
+from tailrace_controller.decide.controller_result import ControllerResult
 
 _Result = DescribeConfigsResponse.DescribeConfigsResult
 _Config = _Result.DescribeConfigsResourceResult

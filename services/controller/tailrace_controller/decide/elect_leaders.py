@@ -9,7 +9,7 @@ from tailrace.metadata.image import MetadataImage
 from tailrace.metadata.records import NO_LEADER, PartitionChangeRecord
 from tailrace.net.limits.answer_budget import RefusalTexts
 from tailrace.wire.messages import ElectLeadersRequest, ElectLeadersResponse
-from tailrace_controller.controller_result import ControllerResult, check_size
+from tailrace_controller.decide.controller_result import ControllerResult, check_size
 from tailrace_controller.decide.elections import Elections
 from tailrace_controller.decide.partition_change import Election, Wish
 

@@ -12,7 +12,7 @@ from tailrace.kafka.features import METADATA_VERSION, SUPPORTED, UNNAMED, Levels
 from tailrace.metadata.image import MetadataImage
 from tailrace.metadata.records import FeatureLevelRecord
 from tailrace.wire.messages import BrokerRegistrationRequest, UpdateFeaturesRequest, UpdateFeaturesResponse
-from tailrace_controller.controller_result import ControllerResult
+from tailrace_controller.decide.controller_result import ControllerResult
 
 
 class UpgradeType(IntEnum):

@@ -3,7 +3,7 @@
 from tailrace.config import Config
 from tailrace.metadata.image import MetadataImage
 from tailrace.metadata.records import PartitionChangeRecord
-from tailrace_controller.controller_result import ControllerResult
+from tailrace_controller.decide.controller_result import ControllerResult
 from tailrace_controller.decide.elections import Elections, partitions
 from tailrace_controller.decide.partition_change import Election, Wish
 

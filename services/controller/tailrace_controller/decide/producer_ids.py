@@ -3,8 +3,8 @@
 from tailrace.metadata.image import MetadataImage
 from tailrace.metadata.records import ProducerIdsRecord
 from tailrace.wire.messages import AllocateProducerIdsRequest, AllocateProducerIdsResponse
-from tailrace_controller.controller_result import ControllerResult
 from tailrace_controller.decide.brokers import check_epoch
+from tailrace_controller.decide.controller_result import ControllerResult
 
 BLOCK_SIZE = 1000
 

@@ -17,8 +17,8 @@ from tailrace.wire.messages import (
     ListPartitionReassignmentsRequest,
     ListPartitionReassignmentsResponse,
 )
-from tailrace_controller.controller_result import ControllerResult, check_size
 from tailrace_controller.decide import placement
+from tailrace_controller.decide.controller_result import ControllerResult, check_size
 from tailrace_controller.decide.elections import Elections
 from tailrace_controller.decide.partition_change import Election, Wish, without
 

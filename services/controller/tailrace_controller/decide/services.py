@@ -4,8 +4,8 @@ from tailrace.errors import ApiError, ErrorCode
 from tailrace.metadata.image import MetadataImage, ServiceImage
 from tailrace.metadata.records import NO_UUID, Endpoint, MetadataRecord, RemoveServiceRecord, ServiceRecord
 from tailrace.wire.messages import RegisterServiceRequest, ServiceHeartbeatRequest
-from tailrace_controller.controller_result import ControllerResult
 from tailrace_controller.decide import shards
+from tailrace_controller.decide.controller_result import ControllerResult
 
 COORDINATOR, QUOTA = "coordinator", "quota"
 ROLES = ("gateway", COORDINATOR, QUOTA)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from tailrace.metadata.image import MetadataImage
 from tailrace.metadata.records import MetadataRecord, PartitionRecord, ProducerIdsRecord, ShardOwnerRecord
 from tailrace_controller.decide.producer_ids import BLOCK_SIZE
-from tailrace_controller.election.lease import Lease
+from tailrace_controller.metadata_log.lease_row import Lease
 
 MARGIN = 1000  # for what was decided and seen by nobody who told
 NOTHING_OFFSET = -1

@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING
 
 from tailrace.clock import Clock
 from tailrace.net.backoff import Backoff
-from tailrace_controller.election.lease import Candidate, Judge, Lease, Tenure
+from tailrace_controller.election.lease import Judge, Tenure
 from tailrace_controller.metadata_log.database import Database
+from tailrace_controller.metadata_log.lease_row import Candidate, Lease
 from tailrace_controller.metadata_log.stored import Deposed, OutcomeUnknown, ReplayPosition, StoredLog
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""Who may decide: the lease row, when a contender may take it, and how long its holder may trust in it. Pure.
+"""Who may decide: when a contender may take the lease row, and how long its holder may trust in it. Pure.
 
 Safety never rests on time: every append checks the epoch of the row under its lock. Time only says when it is worth
 trying (a contender: the row did not change for the lease time) and when to say nothing for a while (a holder that did
@@ -7,45 +7,11 @@ or differ cost a needless election at worst.
 """
 
 import math
-from dataclasses import dataclass
 
-NOBODY = -1
+from tailrace_controller.metadata_log.lease_row import NOBODY, Candidate, Lease
+
 RENEWALS_PER_LEASE = 4  # a holder renews this often, so that one slow answer costs nothing
 STAND_BACK_LEASES = 3  # how long a controller that gave the lease away leaves it to others
-
-
-@dataclass(frozen=True, slots=True)
-class Lease:
-    """The row. Its holder changes it all the time: renewals count up, appends move next_offset.
-
-    token names the holder's data directory: two controllers that were given the same id differ in it. seen_* is the
-    highest offset and controller epoch that somebody has seen although this database ends below it (a restored
-    backup); accepted_offset is how much of that an operator has given up.
-    """
-
-    holder: int
-    token: str
-    epoch: int
-    renewals: int
-    next_offset: int
-    address: str = ""
-    seen_offset: int = -1
-    seen_epoch: int = -1
-    accepted_offset: int = -1
-
-
-@dataclass(frozen=True, slots=True)
-class Candidate:
-    """A controller as the lease row names it. An exclusive one needs no lease time: nobody else can open its data."""
-
-    node_id: int
-    token: str = ""
-    address: str = ""
-    exclusive: bool = False
-
-    def holds(self, lease: Lease) -> bool:
-        """Whether the row names this controller on this data directory, in whatever life."""
-        return (lease.holder, lease.token) == (self.node_id, self.token)
 
 
 class Judge:

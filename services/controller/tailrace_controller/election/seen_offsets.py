@@ -3,8 +3,8 @@
 from tailrace.metadata.image import MetadataImage
 from tailrace_controller.election import acceptance
 from tailrace_controller.election.acceptance import Seen
-from tailrace_controller.election.lease import Lease
 from tailrace_controller.election.seen_file import SeenFile
+from tailrace_controller.metadata_log.lease_row import Lease
 
 
 class SeenOffsets:

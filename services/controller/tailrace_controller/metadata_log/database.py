@@ -4,15 +4,11 @@ import asyncio
 import contextlib
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 from tailrace.clock import Cancellable, Clock
 from tailrace.net.switching import Switching
-
-if TYPE_CHECKING:
-    from structlog.typing import FilteringBoundLogger
-
-    from tailrace_controller.store import Store
+from tailrace_controller.metadata_log.port import MetadataStore
 
 T = TypeVar("T")
 GRACE_S = 0.1  # for a job that nobody waits for any more, before it loses its connection
@@ -21,21 +17,17 @@ GRACE_S = 0.1  # for a job that nobody waits for any more, before it loses its c
 class Database:
     """Runs jobs on the store, one after the other. `shared` where other controllers may use it, too (PostgreSQL)."""
 
-    def __init__(
-        self, url: str, clock: Clock, log: "FilteringBoundLogger", lease_ms: float, *, may_upgrade: bool = False
-    ) -> None:
-        """may_upgrade: as of the store."""
-        self.shared = not url.startswith("sqlite")
-        self._url = url
+    def __init__(self, open_store: Callable[[], MetadataStore], clock: Clock, lease_ms: float, *, shared: bool) -> None:
+        """open_store is called by the thread, for the first job: what it imports takes some 200 ms."""
+        self.shared = shared
+        self._open_store = open_store
         self._clock = clock
-        self._log = log
         self._lease_ms = lease_ms
-        self._may_upgrade = may_upgrade
         self._turn: asyncio.Lock = asyncio.Lock()
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="metadata-database")
-        self._store: Store | None = None
+        self._store: MetadataStore | None = None
 
-    async def run(self, job: "Callable[[Store], T]", timeout_ms: float | None = None) -> T:
+    async def run(self, job: Callable[[MetadataStore], T], timeout_ms: float | None = None) -> T:
         """Runs a job in the thread; its exceptions are stored.StoreError, Deposed and OutcomeUnknown.
 
         A shared database that has not answered after the timeout loses its connection (OutcomeUnknown), and so it does
@@ -109,18 +101,10 @@ class Database:
         """Whether nothing comes of what runs, however long it still takes."""
         return self._store is not None and self._store.interrupt()
 
-    def _run(self, job: "Callable[[Store], T]") -> T:
+    def _run(self, job: Callable[[MetadataStore], T]) -> T:
         if self._store is None:
-            # 200 ms of imports: here they pass while the event loop binds sockets
-            from tailrace_controller.store import Store
-
-            self._store = Store(
-                self._url, self._clock.monotonic_ms, self._blocked, self._lease_ms, may_upgrade=self._may_upgrade
-            )
+            self._store = self._open_store()
         return job(self._store)
-
-    def _blocked(self, sentence: str) -> None:
-        self._log.warning("the metadata database is locked", why=sentence)
 
     async def close(self) -> None:
         """Gives up waiting for locks and answers, closes the database and ends the thread.

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Any
 
-from tailrace_controller.election.lease import Lease
+from tailrace_controller.metadata_log.lease_row import Lease
 
 
 class StoreError(Exception):

@@ -9,7 +9,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from tailrace_controller.election.lease import NOBODY, Lease
+from tailrace_controller.metadata_log.lease_row import NOBODY, Lease
 from tailrace_controller.store.schema import LEASE, PROJECTIONS, QUOTA_USAGE, SCHEMA, SCHEMA_VERSION, VERSION, VIEWS
 
 OLDEST_VERSION = 1

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import sqlalchemy as sa
 from sqlalchemy.exc import DataError, DBAPIError
 
-from tailrace_controller.election.lease import NOBODY, Candidate, Lease
+from tailrace_controller.metadata_log.lease_row import NOBODY, Candidate, Lease
 from tailrace_controller.metadata_log.stored import (
     ContentRefused,
     Deposed,

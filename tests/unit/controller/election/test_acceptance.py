@@ -11,7 +11,7 @@ from tailrace.metadata.image import MetadataImage
 from tailrace.metadata.replay import replay
 from tailrace_controller.election import acceptance
 from tailrace_controller.election.acceptance import MARGIN, Seen
-from tailrace_controller.election.lease import Lease
+from tailrace_controller.metadata_log.lease_row import Lease
 
 LEASE = Lease(holder=0, token="a", epoch=5, renewals=1, next_offset=101)
 

@@ -5,15 +5,8 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tailrace_controller.election.lease import (
-    NOBODY,
-    RENEWALS_PER_LEASE,
-    STAND_BACK_LEASES,
-    Candidate,
-    Judge,
-    Lease,
-    Tenure,
-)
+from tailrace_controller.election.lease import RENEWALS_PER_LEASE, STAND_BACK_LEASES, Judge, Tenure
+from tailrace_controller.metadata_log.lease_row import NOBODY, Candidate, Lease
 
 LEASE_MS = 1000.0
 HELD = Lease(holder=1, token="b", epoch=4, renewals=9, next_offset=20, address="unix:/b")

@@ -3,8 +3,8 @@
 from dataclasses import replace
 
 from tailrace_controller.election.acceptance import Seen
-from tailrace_controller.election.lease import Lease
 from tailrace_controller.election.seen_offsets import SeenOffsets
+from tailrace_controller.metadata_log.lease_row import Lease
 
 LEASE = Lease(holder=0, token="a", epoch=5, renewals=1, next_offset=101)
 

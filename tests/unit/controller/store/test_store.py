@@ -18,8 +18,8 @@ from tailrace.config import Config
 from tailrace.metadata import records as r
 from tailrace.metadata.image import MetadataImage
 from tailrace.metadata.replay import replay
-from tailrace_controller.election.lease import Candidate
 from tailrace_controller.metadata_log import lock_holders, projection
+from tailrace_controller.metadata_log.lease_row import Candidate
 from tailrace_controller.metadata_log.projection import RowsChange
 from tailrace_controller.metadata_log.stored import (
     Deposed,

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from tailrace.kafka.lag import lag
-from tailrace_controller.election.lease import Candidate
 from tailrace_controller.metadata_log import bootstrap
+from tailrace_controller.metadata_log.lease_row import Candidate
 from tailrace_controller.metadata_log.stored import ReplayPosition, StoreError
 from tailrace_controller.store import Store
 from tailrace_controller.store.schema import SCHEMA_VERSION
