@@ -121,7 +121,7 @@ async def measure(options: Namespace, folder: Path) -> str:
     """The table."""
     async with Node(folder).controller() as role:
         controller = role.controller
-        controller.records_between_snapshots = (
+        controller.snapshots.records_between = (
             1 << 60
         )  # the snapshot comes after the answer, and would run into the next round
         await fill(controller, options.partitions)

@@ -21,8 +21,7 @@ from tailrace.config import Config
 from tailrace.errors import ApiError, ErrorCode
 from tailrace.metadata.image import MetadataImage
 from tailrace.metadata.replay import replay
-from tailrace.net import turns
-from tailrace.net.metadata.batches import MetadataBatch, Snapshot, encode_snapshot, encode_snapshot_in_steps
+from tailrace.net.metadata.batches import MetadataBatch, encode_snapshot
 from tailrace_controller.decide.controller_result import ControllerResult, Decision
 from tailrace_controller.decide.election_counts import ElectionCounts
 from tailrace_controller.decision import Decided, decided, encoded
@@ -30,7 +29,7 @@ from tailrace_controller.deferred_queue import DeferredQueue
 from tailrace_controller.election import acceptance
 from tailrace_controller.election.acceptance import Seen
 from tailrace_controller.election.candidacy import Candidacy
-from tailrace_controller.election.lease import Tenure
+from tailrace_controller.election.held_lease import HeldLease, Unheard
 from tailrace_controller.election.seen_file import SeenFile
 from tailrace_controller.election.seen_offsets import SeenOffsets
 from tailrace_controller.metadata_log import bootstrap, projection
@@ -38,6 +37,7 @@ from tailrace_controller.metadata_log.database import Database
 from tailrace_controller.metadata_log.lease_row import NOBODY, Lease
 from tailrace_controller.metadata_log.log import MetadataLog
 from tailrace_controller.metadata_log.port import MetadataStore
+from tailrace_controller.metadata_log.snapshots import Snapshots
 from tailrace_controller.metadata_log.stored import (
     ContentRefused,
     Deposed,
@@ -55,7 +55,6 @@ if TYPE_CHECKING:
 
 R = TypeVar("R")
 T = TypeVar("T")
-RECORDS_BETWEEN_SNAPSHOTS = 5_000
 FEW_RECORDS = 200  # are replayed sooner than a thread is there
 LEAVE_MS = 500
 LOAD_WAIT_MS = 3_000  # whoever asks while the log is loaded, or a renewal is late, need not ask again
@@ -63,10 +62,6 @@ LOAD_WAIT_MS = 3_000  # whoever asks while the log is loaded, or a renewal is la
 
 async def _at_once(work: Callable[[], T]) -> T:
     return work()
-
-
-class Unheard(Exception):
-    """Nobody speaks to this controller any more; another one may be reached."""
 
 
 class Restored(Exception):
@@ -99,12 +94,11 @@ class Controller:
         self.counts = ElectionCounts()
         self.resigned: Callable[[], None] = lambda: None
         self.ready = asyncio.Event()
-        self.records_between_snapshots = RECORDS_BETWEEN_SNAPSHOTS
         self.deferred = DeferredQueue()
         self.appends = 0
         self.resignations = 0
-        self.holding = False
-        self._tenure: Tenure | None = None
+        self.snapshots = Snapshots(database, clock, candidacy.append_timeout_ms)
+        self._held = HeldLease(clock, candidacy)
         self._candidacy = candidacy
         self._random = random
         self._database = database
@@ -112,11 +106,6 @@ class Controller:
         self._deciding = asyncio.Lock()  # held while a thread decides: others that write wait
         self._next_long = asyncio.Lock()  # of those that a thread decides: the others go first
         self._grown = asyncio.Event()  # the log did, since a snapshot was thought of
-        self._renew = asyncio.Event()
-        self._unheard = ""
-        self._gave_away = False
-        self._asked = 0  # renewals that were sent, and the newest that was confirmed
-        self._answered = 0
         self._turns = ChangeSignal(clock)  # active, resigned, another lease row
         self._published = ChangeSignal(clock)  # more of the log
 
@@ -132,9 +121,14 @@ class Controller:
         return self._seen.refusal
 
     @property
+    def holding(self) -> bool:
+        """Whether this controller has the lease, as far as it knows."""
+        return self._held.holding
+
+    @property
     def active(self) -> bool:
         """Whether this controller may decide: it holds the lease, and has heard so from the database lately."""
-        return self.holding and self._tenure is not None and self._tenure.holds(self.clock.monotonic_ms())
+        return self._held.is_fresh
 
     @property
     def leader(self) -> tuple[int, int, str]:
@@ -153,7 +147,7 @@ class Controller:
     @property
     def lease_age_ms(self) -> float:
         """Since the database confirmed this controller's lease; -1 on a standby."""
-        return -1.0 if self._tenure is None or not self.holding else self._tenure.age_ms(self.clock.monotonic_ms())
+        return self._held.age_ms
 
     async def until_active(self) -> None:
         """Waits a moment for a log that is loaded or a renewal that is late; NOT_CONTROLLER unless it gets active."""
@@ -187,9 +181,8 @@ class Controller:
         if (seen.offset <= self.committed.offset and seen.epoch <= self.epoch) or not self.holding:
             return
         self._seen.learn(seen)
-        self._renew.set()
-        epoch, wanted = self.epoch, self._asked + 1
-        while self.holding and self.epoch == epoch and self._answered < wanted:
+        epoch, wanted = self.epoch, self._held.want_renewal()
+        while self.holding and self.epoch == epoch and not self._held.is_renewed(wanted):
             await self._turns.next(LOAD_WAIT_MS)
         if not self.holding or self.epoch != epoch:
             raise ApiError(ErrorCode.NOT_CONTROLLER, self.refusal or f"controller {self.node_id} resigned")
@@ -199,16 +192,11 @@ class Controller:
 
         It is tried once; if the lease comes back to us unwanted, the silent ones are gone, and not we.
         """
-        if not self._database.shared or not self.active or self._gave_away:
-            return False
-        self._gave_away = True
-        self._unheard = why
-        self._renew.set()
-        return True
+        return self._database.shared and self.active and self._held.give_away(why)
 
     def heard(self) -> None:
         """Somebody speaks to this controller."""
-        self._gave_away = False
+        self._held.heard()
 
     # -- decisions --------------------------------------------------------------------------------------------------
 
@@ -328,7 +316,7 @@ class Controller:
             return
         if loaded.whole or loaded.records:
             await self._replay(loaded)
-            await self._trim()
+            await self.snapshots.maybe_trim(self.committed, self.followed)
         if self.image.offset >= 0:
             self.ready.set()
             self._note()
@@ -380,10 +368,7 @@ class Controller:
             self._seen.learn_notes_of(self.committed.cluster_id)
         if acceptance.contradicts(before, self._seen.highest):
             await self._until_accepted(loaded.lease)
-        self._tenure = self._candidacy.tenure(loaded.asked_ms)
-        self.holding = True
-        self._unheard = ""
-        self._renew.clear()
+        self._held.begin(loaded.asked_ms)
         if self.image.offset < 0:
             first = ControllerResult(None, bootstrap.first_records(self.new_uuid()))
             self._take(decided(lambda _: first, self.image, self.epoch))
@@ -436,32 +421,16 @@ class Controller:
     async def _keep(self) -> None:
         """Renews the lease; raises Deposed, OutcomeUnknown, Restored or Unheard."""
         while True:
-            assert self._tenure is not None
-            if self._candidacy.candidate.exclusive:
-                await self._renew.wait()
-            else:
-                await self._pause(self._tenure.due_ms(self.clock.monotonic_ms()))
-            if self._unheard:
-                raise Unheard(self._unheard)
-            self._renew.clear()
-            self._asked += 1
-            lease, asked_ms = await self._candidacy.renew(self.epoch)
+            await self._held.until_due()
+            lease, asked_ms = await self._held.renew(self.epoch)
             self._know(lease)
             if self.refusal:
                 raise Restored(self.refusal)
-            self._answered = self._asked
-            self._confirmed(asked_ms)
-
-    async def _pause(self, pause_ms: float) -> None:
-        timer = self.clock.call_later(pause_ms, self._renew.set)
-        try:
-            await self._renew.wait()
-        finally:
-            timer.cancel()
+            self._held.renewed(asked_ms)
+            self._turns.wake()
 
     def _confirmed(self, asked_ms: float) -> None:
-        assert self._tenure is not None
-        self._tenure.renewed(asked_ms)
+        self._held.confirmed(asked_ms)
         self._turns.wake()
 
     async def _append(self) -> None:
@@ -514,43 +483,19 @@ class Controller:
         epoch = max(self.epoch, -1 if self.lease is None else self.lease.epoch)
         self._seen.note(self.committed, epoch, self.clock.monotonic_ms(), at_once=at_once)
 
-    async def _due_snapshot(self) -> Snapshot | None:
-        """Encodes what is committed if there is much behind the last snapshot."""
-        if self.committed.offset + 1 - self.followed.covered < self.records_between_snapshots:
-            return None
-        image, timestamp_ms = self.committed, self.clock.wall_ms()
-        return await turns.in_turns(encode_snapshot_in_steps(image, timestamp_ms))
-
     async def _snapshots(self) -> None:
-        """Makes snapshots beside the appends, which wait for none of them; raises Deposed or OutcomeUnknown."""
+        """Makes snapshots beside the appends; raises Deposed or OutcomeUnknown."""
         while True:
             self._grown.clear()
-            await self._maybe_snapshot()
+            asked_ms = await self.snapshots.maybe_store(self.epoch, self.committed, self.followed)
+            if asked_ms is not None:
+                self._confirmed(asked_ms)
             await self._grown.wait()
-
-    async def _maybe_snapshot(self) -> None:
-        snapshot = await self._due_snapshot()
-        if snapshot is None:
-            return
-        keep_from, timestamp_ms = self.followed.covered, self.clock.wall_ms()
-        stored = StoredSnapshot(snapshot.end_offset, snapshot.epoch, snapshot.data)
-        asked_ms = await self._database.run(
-            lambda opened: opened.snapshot(self.epoch, stored, timestamp_ms, keep_from),
-            self._candidacy.append_timeout_ms,
-        )
-        self._confirmed(asked_ms)
-        self.followed.take_snapshot(snapshot, keep_from)
-
-    async def _trim(self) -> None:
-        """A standby's log does not grow for ever either: it makes its own snapshots, in memory."""
-        snapshot = await self._due_snapshot()
-        if snapshot is not None:
-            self.followed.take_snapshot(snapshot, self.followed.covered)
 
     def _resign(self, reason: str) -> None:
         """Answers nobody from an image that may not be what the log says."""
         self.log.warning("resigned", epoch=self.epoch, why=reason)
-        self.holding = False
+        self._held.end()
         self.resignations += 1
         self.image = self.committed
         self.deferred.drop(f"controller {self.node_id} resigned")

@@ -117,7 +117,7 @@ async def test_a_corrupt_cache_is_no_cache(node: Node) -> None:
 
 async def test_a_follower_far_behind_gets_the_snapshot_in_chunks_and_then_the_log(node: Node) -> None:
     async with node.controller() as role, node.follower("a") as first:
-        role.controller.records_between_snapshots = 50
+        role.controller.snapshots.records_between = 50
         await live_broker(node, first)
         for step in range(4):
             names = [f"topic-{step}-{number}-{'x' * 200}" for number in range(40)]

@@ -160,7 +160,7 @@ async def test_a_restarted_controller_has_the_image_of_its_predecessor_and_a_hig
 
 async def test_snapshots_truncate_the_log_but_keep_the_part_since_the_last_one() -> None:
     async with running() as (controller, database):
-        controller.records_between_snapshots = 10
+        controller.snapshots.records_between = 10
         await controller.run(setting("1", count=20))
         await controller.run(setting("2", count=20))
         await turns(10)
@@ -183,8 +183,8 @@ async def test_nobody_waits_for_a_snapshot(monkeypatch: pytest.MonkeyPatch) -> N
             await go.wait()
             return whole(steps)
 
-        monkeypatch.setattr("tailrace_controller.controller.turns.in_turns", slowly)
-        controller.records_between_snapshots = 10
+        monkeypatch.setattr("tailrace_controller.metadata_log.snapshots.turns.in_turns", slowly)
+        controller.snapshots.records_between = 10
         await controller.run(setting("1", count=20))
         await begun.wait()
         assert await controller.run(setting("2")) == "set 2"
