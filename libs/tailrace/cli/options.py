@@ -13,7 +13,7 @@ from tailrace.runtime.run_files import default_data_dir
 _PORT_MAX = 65_535
 _INSTANCES_MAX = 100
 _COPIES = 3
-_SET = "a Kafka config for all roles; may be repeated; group.initial.rebalance.delay.ms is 0 unless set (Kafka: 3000)"
+_SET = "a Kafka config for all roles; may be repeated; group.initial.rebalance.delay.ms is 50 unless set (Kafka: 3000)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,11 +83,12 @@ def parse(arguments: Sequence[str], environ: Mapping[str, str]) -> UpOptions:
 def defaults(brokers: int, environ: Mapping[str, str]) -> dict[str, str]:
     """What `up` sets where nobody else does, neither --set nor the environment.
 
-    A new group's first member does not wait three seconds for others: so it is in Apache Kafka's quickstart, too.
+    A new group waits 50 ms for more members, not three seconds. With 0, as in Apache Kafka's quickstart, members
+    that start together pay a second rebalance, which some clients begin only after their heartbeat interval of 3 s.
     Several brokers keep several copies: three where there are three, two of them acknowledged (Kafka's own: 1 and 1).
     Of two brokers one may be away, for transactions as for topics (Kafka's transaction.state.log.min.isr: 2).
     """
-    chosen = {"group.initial.rebalance.delay.ms": "0"}
+    chosen = {"group.initial.rebalance.delay.ms": "50"}
     if brokers > 1:
         chosen["default.replication.factor"] = str(min(_COPIES, brokers))
     if brokers >= _COPIES:

@@ -101,10 +101,10 @@ def test_several_brokers_keep_several_copies(
     assert chosen.get("transaction.state.log.min.isr") == of_transactions
 
 
-def test_the_first_member_of_a_group_waits_for_no_others_unless_it_is_told_to() -> None:
+def test_the_first_member_of_a_group_waits_a_moment_for_others_unless_the_user_sets_another_delay() -> None:
     key = "group.initial.rebalance.delay.ms"
-    assert parsed().settings[key] == "0"
-    assert parsed("--set", f"{key}=3000").settings[key] == "3000"
+    assert parsed().settings[key] == "50"
+    assert [parsed("--set", f"{key}={delay}").settings[key] for delay in ("0", "3000")] == ["0", "3000"]
     environ = {"KAFKA_GROUP_INITIAL_REBALANCE_DELAY_MS": "3000", "XDG_DATA_HOME": "/x"}
     assert key not in options.parse((), environ).settings
 
