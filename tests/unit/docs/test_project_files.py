@@ -10,11 +10,24 @@ from tailrace import __version__
 
 ROOT = Path(__file__).resolve().parents[3]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+CHANGELOG = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+SECTIONS = ("Added", "Changed", "Deprecated", "Removed", "Fixed", "Security")
+MOST_WORDS = 35  # of an entry: the page that speaks of the change says the rest
 
 
 def test_the_changelog_begins_with_the_version_of_the_code() -> None:
-    first = re.search(r"^## (\S+?),? ", (ROOT / "CHANGELOG.md").read_text(encoding="utf-8"), re.MULTILINE)
+    first = re.search(r"^## \[(\S+)\] - ", CHANGELOG, re.MULTILINE)
     assert first and first[1] == __version__
+
+
+def test_the_changelog_has_the_sections_of_keep_a_changelog_in_order_and_short_entries() -> None:
+    for version in CHANGELOG.split("\n## ")[1:]:
+        named = re.findall(r"^### (.+)$", version, re.MULTILINE)
+        assert named == [section for section in SECTIONS if section in named]
+        before, *entries = re.split(r"^- ", version, flags=re.MULTILINE)
+        assert entries and named[0] in before
+        texts = (entry.partition("\n#")[0] for entry in entries)
+        assert [text for text in texts if len(text.split()) > MOST_WORDS] == []
 
 
 def test_the_licence_is_the_named_one() -> None:
