@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
+from collections.abc import Generator
 from typing import TypeAlias, TypeVar
 
 T = TypeVar("T")
@@ -30,40 +30,3 @@ def whole(steps: Steps[T]) -> T:
         except StopIteration as ended:
             found: T = ended.value
             return found
-
-
-class DiskWork:
-    """What waits for the disk between two steps: whoever runs the steps runs it first, in a thread if they like."""
-
-    def __init__(self, work: Callable[[], None]) -> None:
-        self._work = work
-        self._failed: OSError | None = None
-
-    def run(self) -> None:
-        """Its OSError is for the steps."""
-        try:
-            self._work()
-        except OSError as failed:
-            self._failed = failed
-
-    def check(self) -> None:
-        """Raises the OSError of the run."""
-        if self._failed is not None:
-            raise self._failed
-
-
-DiskSteps: TypeAlias = Generator[DiskWork | None, None, None]
-
-
-def on_disk(work: Callable[[], None]) -> DiskSteps:
-    """One step that waits for the disk. Raises the OSError of the work."""
-    step = DiskWork(work)
-    yield step
-    step.check()
-
-
-def whole_on_disk(steps: DiskSteps) -> None:
-    """Returns when all is done, without a pause. Raises what the steps do."""
-    for work in steps:
-        if work is not None:
-            work.run()

@@ -14,11 +14,9 @@ from collections.abc import AsyncIterator, Callable, Hashable, Iterable, Iterato
 from typing import Any, Final, Generic, TypeVar
 from weakref import WeakKeyDictionary
 
-from tailrace.net.background import in_thread
 from tailrace.net.spread import Spread
-from tailrace.net.switching import Switching
 from tailrace.processor_time import thread_time_ms
-from tailrace.steps import DiskSteps, Steps, whole
+from tailrace.steps import Steps, whole
 
 ROWS_AT_ONCE: Final = 500
 _FREED_AT_ONCE: Final = 100
@@ -122,16 +120,6 @@ async def in_turns(steps: Steps[_Found]) -> _Found:
             found: _Found = ended.value
             return found
         await others_first()
-
-
-async def in_turns_on_disk(steps: DiskSteps) -> None:
-    """Returns when all is done; what waits for the disk is done in a thread. Raises what the steps do."""
-    for work in steps:
-        if work is None:
-            await others_first()
-            continue
-        with Switching.held():
-            await in_thread(work.run)
 
 
 class Prepared(Generic[_Found]):

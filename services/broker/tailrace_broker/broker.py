@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterable
+from functools import partial
 from random import Random
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
@@ -18,9 +19,9 @@ from tailrace.log.log import Log
 from tailrace.metadata.directories import LOST, MIGRATING, UNASSIGNED, directory_of
 from tailrace.metadata.image import MetadataImage, PartitionImage
 from tailrace.metadata.records import NO_LEADER
+from tailrace.net.background import in_thread
 from tailrace.net.context import Identity
 from tailrace.net.metadata.follower import MetadataFollower
-from tailrace.net.pieces import in_turns_on_disk
 from tailrace_broker.background.flusher import Flusher
 from tailrace_broker.cold_reads.reads import ColdReads
 from tailrace_broker.connections.adopted import Adopted
@@ -241,7 +242,7 @@ class Broker:
             self.pressure.reconfigure(self.config)
 
     async def close(self, broker_epoch: int) -> None:
-        """Ends the threads and closes the log dirs for the next life, in steps.
+        """Ends the threads and closes the log dirs for the next life, in a thread.
 
         The listener, housekeeping and replication have ended. No log is closed before it is certain that nothing is
         appended to it any more.
@@ -258,7 +259,7 @@ class Broker:
         self.examiner.close()
         await self.flusher.close()
         await self.note_high_watermarks(partitions)
-        await in_turns_on_disk(self.storage.close(broker_epoch, metadata_offset))
+        await in_thread(partial(self.storage.close, broker_epoch, metadata_offset))
 
     async def note_high_watermarks(self, partitions: Iterable[Partition]) -> list[LogDir]:
         """Tells log dirs how far retention may go and what the next checkpoint holds; returns those it concerned."""

@@ -26,7 +26,6 @@ from tailrace.log.filesystem.port import Filesystem
 from tailrace.log.flush import Flush
 from tailrace.log.log import Log, LogAppendResult
 from tailrace.records.batch import read_header, stamp
-from tailrace.steps import whole
 
 TOPIC, TOPIC_ID, DIRECTORY = "topic", UUID(int=7), "/logs"
 PLACE = (TOPIC, 0)
@@ -491,7 +490,8 @@ class Machine:
     def begin_checkpoint(self) -> None:
         """Takes the offsets down; a thread will write them."""
         self.logs.high_watermarks[PLACE] = self.high_watermark
-        self.threads.checkpoint = whole(self.logs.begin_checkpoint())
+        self.logs.note_offsets(PLACE)
+        self.threads.checkpoint = self.logs.write_checkpoints
         self.threads.checkpoint_start = self.log.log_start_offset
 
     def finish_checkpoint(self) -> None:

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-import threading
-from functools import partial
 
 import pytest
 
 from tailrace.net import pieces
-from tailrace.net.pieces import ROWS_AT_ONCE, each_once, freed, in_pieces, in_turns_on_disk, others_first
+from tailrace.net.pieces import ROWS_AT_ONCE, each_once, freed, in_pieces, others_first
 from tailrace.net.spread import Spread
-from tailrace.steps import DiskSteps, on_disk, whole_on_disk
 
 
 async def test_several_requests_in_pieces_share_the_turns_of_the_loop() -> None:
@@ -97,43 +94,3 @@ async def test_a_set_of_very_many_says_what_is_in_it() -> None:
     found = await each_once(in_pieces(["a", "b", "a"]))
     assert (len(found), "b" in found, "c" in found) == (2, True, False)
     assert not await each_once(in_pieces([]))
-
-
-def written(told: list[str]) -> DiskSteps:
-    """Two steps, and one of the disk, which refuses the first time."""
-
-    def refuse() -> None:
-        told.append(threading.current_thread().name)
-        raise OSError("refused")
-
-    yield None
-    try:
-        yield from on_disk(refuse)
-    except OSError as refused:
-        told.append(str(refused))
-    yield from on_disk(partial(told.append, "written"))
-
-
-async def test_what_waits_for_the_disk_a_thread_does_and_the_steps_hear_how_it_failed() -> None:
-    told: list[str] = []
-    await in_turns_on_disk(written(told))
-    assert told[0] != threading.main_thread().name and told[1:] == ["refused", "written"]
-
-
-def test_done_whole_it_is_the_same_without_a_thread() -> None:
-    told: list[str] = []
-    whole_on_disk(written(told))
-    assert told == [threading.main_thread().name, "refused", "written"]
-
-
-async def test_what_steps_do_not_take_from_the_disk_is_raised() -> None:
-    def refuse() -> None:
-        raise OSError("refused")
-
-    def refused() -> DiskSteps:
-        yield from on_disk(refuse)
-
-    with pytest.raises(OSError, match="refused"):
-        await in_turns_on_disk(refused())
-    with pytest.raises(OSError, match="refused"):
-        whole_on_disk(refused())

@@ -4,31 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from functools import partial
 from typing import Final
 
 from tailrace.log.filesystem.port import Filesystem
 from tailrace.log.flush import Flush
 from tailrace.log.log import Log
-from tailrace.steps import DiskSteps, on_disk
 
 _THREADS: Final = 8  # more do not make a disk faster
 _AT_ONCE: Final = 256  # each has three files open meanwhile, and ten thousand would be above the limit
-_A_STEP: Final = 5  # which write their indexes and a snapshot of their producers: 0.3 to 0.7 ms each
 
 
-def close_logs(filesystem: Filesystem, path: str, logs: Sequence[Log]) -> DiskSteps:
-    """Flushes and closes the logs of the directory at `path`, to which nobody may append any more. Raises OSError."""
+def close_logs(filesystem: Filesystem, path: str, logs: Sequence[Log]) -> None:
+    """Flushes and closes the logs of the directory at `path`, to which nothing is appended any more. Raises OSError."""
     with ThreadPoolExecutor(_THREADS) as pool:
         for start in range(0, len(logs), _AT_ONCE):
-            begun: list[tuple[Log, Flush]] = []
-            for number, log in enumerate(logs[start : start + _AT_ONCE], 1):
-                if (flush := log.begin_close()) is not None:
-                    begun.append((log, flush))
-                if number % _A_STEP == 0:
-                    yield None
-            if begun:
-                yield from on_disk(partial(_run, filesystem, path, [flush for _, flush in begun], pool))
+            begun = [(log, flush) for log in logs[start : start + _AT_ONCE] if (flush := log.begin_close()) is not None]
+            _run(filesystem, path, [flush for _, flush in begun], pool)
             for log, flush in begun:
                 log.finish_close(flush)
 

@@ -48,7 +48,6 @@ from tailrace.log.log import Log
 from tailrace.log.recovery.loader import RecoveryProgress
 from tailrace.log.recovery.pending import AT_ONCE_BYTES, LongTails, Recovery, Tail, tail_of
 from tailrace.log.segment.segment import Segment
-from tailrace.steps import DiskSteps, Steps, on_disk, whole, whole_on_disk
 
 __all__ = ["LogDir", "LogDirRefused", "Stray"]
 
@@ -477,49 +476,51 @@ class LogDir:
     # -- upkeep ------------------------------------------------------------------------------------------------------
 
     def checkpoint(self) -> None:
-        """Writes the recovery points, log start offsets and high watermarks."""
-        whole(self.begin_checkpoint())()
+        """Writes the recovery points, log start offsets and high watermarks as they are now."""
+        for key in self._logs:
+            self.note_offsets(key)
+        self.write_checkpoints()
 
-    def begin_checkpoint(self) -> Steps[Callable[[], None]]:
-        """Takes note of what the checkpoints say: call what it returns to write them, in another thread if you like."""
-        yield from self.offsets.note(self._logs)
-        return self.offsets.write_all
+    def note_offsets(self, key: TopicPartition) -> None:
+        """Takes note of what write_checkpoints is to say of a log, if it is open."""
+        log = self._logs.get(key)
+        if log is not None:
+            self.offsets.note(key, log)
+
+    def write_checkpoints(self) -> None:
+        """Writes what was noted, in another thread if you like. Raises OSError."""
+        self.offsets.write_all()
 
     def begin_log_start_checkpoint(self, key: TopicPartition, log: Log) -> Callable[[], None]:
-        """As begin_checkpoint, of log start offsets: no crash after it undoes a DeleteRecords (KIP-107).
+        """The checkpoint of log start offsets, for a thread: after it no crash undoes a DeleteRecords (KIP-107).
 
         What a later call returns writes what earlier ones began, too. log may be a copy that is to take its place.
         """
         return self.offsets.begin_log_start(key, log)
 
     def begin_cleaner_checkpoint(self) -> Callable[[], None]:
-        """As begin_checkpoint, of the cleaned offsets alone."""
+        """The checkpoint of cleaned offsets, to be written in a thread."""
         self.offsets.note_cleaned(self._logs)
         return partial(self.offsets.write, CLEANER_OFFSET)
 
     def close(self, broker_epoch: int = -1, metadata_offset: int = -1) -> None:
-        """As begin_close, without a pause."""
-        whole_on_disk(self.begin_close(broker_epoch, metadata_offset))
-
-    def begin_close(self, broker_epoch: int = -1, metadata_offset: int = -1) -> DiskSteps:
         """Flushes every log, writes the checkpoints, then the clean-shutdown marker, and gives up the lock.
 
-        Without the marker, as in Kafka, where a recovery was given up. Threads that had logs have ended, and nobody
-        appends to one or deletes one from the first step on. Raises OSError.
+        Without the marker, as in Kafka, where a recovery was given up. Call it in a thread; other threads that had logs
+        have ended, and nothing appends to one or deletes one any more. Raises OSError.
         """
         self._closing = True
         for loan in list(self._lent.values()):
             self.take_back(loan)
-        # The marker vouches for every log, so those nobody asked for are checked now.
+        # The marker vouches for every log, so those that nothing asked for are checked now.
         unchecked = self.unopened() if not self.last_shutdown.clean and not self.tails.given_up else []
         for key in unchecked or sorted(self._unopened.given_up):
             self._open_log(key)
-            yield None
-        yield from close_logs(self._filesystem, self.path, list(self._logs.values()))
-        yield from on_disk((yield from self.begin_checkpoint()))
+        close_logs(self._filesystem, self.path, list(self._logs.values()))
+        self.checkpoint()
         if not self.tails.given_up:
             marker = format_clean_shutdown(CleanShutdown(broker_epoch, metadata_offset))
-            yield from on_disk(partial(write_file_atomically, self._filesystem, self.path, CLEAN_SHUTDOWN, marker))
+            write_file_atomically(self._filesystem, self.path, CLEAN_SHUTDOWN, marker)
         self.release()
 
     def release(self) -> None:

@@ -19,7 +19,6 @@ from tailrace.log.directory.checkpoints import (
 )
 from tailrace.log.filesystem.port import Filesystem
 from tailrace.log.log import Log
-from tailrace.steps import ROWS_A_STEP, Steps
 
 
 class DirOffsets:
@@ -88,18 +87,17 @@ class DirOffsets:
                 offsets[key] = offset
             self._write(name)
 
-    def note(self, logs: Mapping[TopicPartition, Log]) -> Steps[None]:
-        """Takes note of what the checkpoints are to say of opened logs, but not of one that goes between two steps."""
-        for number, (key, log) in enumerate(list(logs.items()), 1):
-            if logs.get(key) is log:
-                self._note(key, log)
-            if number % ROWS_A_STEP == 0:
-                yield
+    def note(self, key: TopicPartition, log: Log) -> None:
+        """Takes note of what the checkpoints are to say of an open log."""
+        self.recovery_points[key] = log.recovery_point
+        if log.cleaned_offset:
+            self.cleaned_offsets[key] = log.cleaned_offset
+        self._note_start(key, log)
 
     def note_at_most(self, key: TopicPartition, log: Log) -> None:
         """As note, of a log that failed on the way: what was lowered before stays so."""
         recovery_point, cleaned = self.recovery_points.get(key), self.cleaned_offsets.get(key)
-        self._note(key, log)
+        self.note(key, log)
         if recovery_point is not None:
             self.recovery_points[key] = min(recovery_point, log.recovery_point)
         if cleaned is not None:
@@ -132,12 +130,6 @@ class DirOffsets:
         """Writes one checkpoint as it is now, in another thread if you like. Raises OSError."""
         with self._writing:
             self._write(name)
-
-    def _note(self, key: TopicPartition, log: Log) -> None:
-        self.recovery_points[key] = log.recovery_point
-        if log.cleaned_offset:
-            self.cleaned_offsets[key] = log.cleaned_offset
-        self._note_start(key, log)
 
     def _note_start(self, key: TopicPartition, log: Log) -> None:
         noted = self.log_start_offsets.get(key)

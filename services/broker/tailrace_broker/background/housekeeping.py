@@ -13,7 +13,7 @@ from tailrace.clock import Clock
 from tailrace.errors import ApiError
 from tailrace.log.directory.log_dir import LogDir
 from tailrace.log.filesystem.pending_deletions import remove_paths
-from tailrace.net.turns import in_turns, turns
+from tailrace.net.turns import turns
 from tailrace_broker.broker import Broker
 from tailrace_broker.partitions.partition import Partition
 
@@ -57,7 +57,9 @@ class Housekeeping:
         moved, self._unnoted = self._unnoted, set()
         try:
             for log_dir in await self._broker.note_high_watermarks(moved):
-                await asyncio.to_thread(await in_turns(log_dir.begin_checkpoint()))
+                async for key in turns(list(log_dir.open_logs())):
+                    log_dir.note_offsets(key)
+                await asyncio.to_thread(log_dir.write_checkpoints)
         except OSError:
             self._unnoted |= moved
             raise

@@ -18,7 +18,6 @@ from tailrace.log.recovery.pending import Recovery
 from tailrace.metadata.directories import directory_of
 from tailrace.metadata.image import MetadataImage, changed
 from tailrace.metadata.names import CLUSTER_METADATA
-from tailrace.steps import DiskSteps
 from tailrace_broker.directories.placement import Dir, choose
 
 _NOTHING_KNOWN: Final = MetadataImage()
@@ -366,15 +365,15 @@ class Storage:
         for log_dir, places in held.items():
             yield log_dir, sorted(places)
 
-    def close(self, broker_epoch: int, metadata_offset: int = -1) -> DiskSteps:
+    def close(self, broker_epoch: int, metadata_offset: int = -1) -> None:
         """Flushes, checkpoints and marks every dir that is online as cleanly shut down; raises no error of a disk.
 
-        Nothing may be appended or deleted from the first step on.
+        For a thread; nothing may be appended or deleted any more.
         """
         for log_dir in self.configured:
             try:
                 log_dir.guard.check()
-                yield from log_dir.begin_close(broker_epoch, metadata_offset)
+                log_dir.close(broker_epoch, metadata_offset)
             except OSError as failed:
                 log_dir.fail(failed)
                 log_dir.release()

@@ -32,18 +32,18 @@ class Counts:
     def __init__(self, patch: pytest.MonkeyPatch) -> None:
         self.looked_at: list[int] = []
         self.checkpoints = 0
-        upkeep, begin = Flusher.upkeep, LogDir.begin_checkpoint
+        upkeep, write = Flusher.upkeep, LogDir.write_checkpoints
 
         async def counted(flusher: Flusher, partition: Any) -> None:
             self.looked_at.append(partition.index)
             await upkeep(flusher, partition)
 
-        def counted_begin(log_dir: LogDir) -> Any:
+        def counted_write(log_dir: LogDir) -> None:
             self.checkpoints += 1
-            return begin(log_dir)
+            write(log_dir)
 
         patch.setattr(Flusher, "upkeep", counted)
-        patch.setattr(LogDir, "begin_checkpoint", counted_begin)
+        patch.setattr(LogDir, "write_checkpoints", counted_write)
 
     def take(self) -> tuple[list[int], int]:
         taken = sorted(self.looked_at), self.checkpoints
@@ -117,15 +117,15 @@ async def test_a_checkpoint_that_failed_is_tried_again(tmp_path: Path, monkeypat
     async with running(tmp_path) as node:
         keeper = housekeeping(node)
         await node.produce(0, batch(b"v"))
-        begin = LogDir.begin_checkpoint
+        write = LogDir.write_checkpoints
 
         def fails(log_dir: LogDir) -> Any:
             raise OSError("no")
 
-        monkeypatch.setattr(LogDir, "begin_checkpoint", fails)
+        monkeypatch.setattr(LogDir, "write_checkpoints", fails)
         with pytest.raises(OSError, match="no"):
             await keeper.checkpoint()
-        monkeypatch.setattr(LogDir, "begin_checkpoint", begin)
+        monkeypatch.setattr(LogDir, "write_checkpoints", write)
         await keeper.checkpoint()
         assert "\nt 0 1\n" in content(node, "replication-offset-checkpoint")
 

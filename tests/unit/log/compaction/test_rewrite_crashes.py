@@ -13,7 +13,6 @@ from tailrace.log.directory.log_dir import LogDir
 from tailrace.log.filesystem.memory import MemoryFilesystem
 from tailrace.log.log import Log
 from tailrace.records.record import Record, build
-from tailrace.steps import whole
 from tailrace_broker.compaction.cleaner_process import clean
 
 PATH, TOPIC = "/logs", "topic"
@@ -196,7 +195,8 @@ def test_what_was_clean_before_a_cut_is_not_believed_after_a_crash(change: str) 
     log_dir, log = history(filesystem)
     cleaned = log.cleaned_offset
     assert cleaned > 3
-    stale = whole(log_dir.begin_checkpoint()), log_dir.begin_cleaner_checkpoint()
+    log_dir.note_offsets((TOPIC, 0))
+    stale = log_dir.write_checkpoints, log_dir.begin_cleaner_checkpoint()
     if change == "truncated":
         log.truncate_to(3)
     else:

@@ -21,7 +21,6 @@ from tailrace.log.filesystem.port import Filesystem
 from tailrace.log.filesystem.real import RealFilesystem
 from tailrace.log.log import Log
 from tailrace.records.record import Record, build
-from tailrace.steps import whole
 
 TOPIC_ID = UUID(int=5)
 OTHER_ID = UUID(int=6)
@@ -156,7 +155,9 @@ def test_a_cut_below_the_recovery_point_lowers_it_on_the_disk_at_once() -> None:
     """What is appended after the cut must not be believed unchecked; an older checkpoint on its way comes too late."""
     filesystem = MemoryFilesystem()
     logs, log = flushed(filesystem)
-    on_its_way = whole(logs.begin_checkpoint())
+    for key in logs.open_logs():
+        logs.note_offsets(key)
+    on_its_way = logs.write_checkpoints
     log.truncate_to(4)
     on_its_way()
     assert recovery_points(filesystem) == {("t", 0): 4}
@@ -199,7 +200,9 @@ def test_to_take_a_partition_away_waits_for_no_disk_and_to_settle_writes_each_ch
     filesystem = MemoryFilesystem()
     logs, _ = flushed(filesystem)
     append(logs.create("t", 1, TOPIC_ID, with_settings()), b"a")
-    on_its_way = whole(logs.begin_checkpoint())
+    for key in logs.open_logs():
+        logs.note_offsets(key)
+    on_its_way = logs.write_checkpoints
     filesystem.fail_next("sync", OSError(errno.EIO, "broken"))
     filesystem.fail_next("sync_directory", OSError(errno.EIO, "broken"))
     for partition in (0, 1):
