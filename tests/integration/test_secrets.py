@@ -18,6 +18,7 @@ from support.ports import free_ports
 from support.postgres import Postgres
 from support.raw import Raw
 from support.redis_server import RedisServer
+from support.waiting import until
 from tailrace.config.config import environment_name
 from tailrace.config.definition import Type
 from tailrace.config.definitions import DEFINITIONS
@@ -144,9 +145,11 @@ def test_no_command_line_holds_a_secret(cluster: Cluster) -> None:
 
 
 def test_no_file_and_no_log_holds_a_secret(cluster: Cluster) -> None:
+    cache = cluster.data_dir / "metadata-cache"
+    until(lambda: all((cache / f"{role}-0.image").exists() for role in ROLES[1:]), "the images on disk")
     files = [path for path in cluster.data_dir.rglob("*") if path.is_file()]
     assert cluster.log_path in files and any(path.parent.name == "run" for path in files)
-    images = [path for path in files if path.parent.name == "metadata-cache"]
-    assert images and {path.stat().st_mode & 0o777 for path in images} == {0o600}
+    images = [path for path in files if path.parent == cache]
+    assert {path.stat().st_mode & 0o777 for path in images} == {0o600}
     assert not [path for path in images if MARK.encode() in path.read_bytes()]
     assert not [path for path in files if path not in images and marked(path.read_bytes())]
