@@ -22,7 +22,7 @@ from bench.section import Section
 from bench.startup import connect
 from support import batches
 from tailrace.errors import ErrorCode
-from tailrace.log.directory.checkpoints import RECOVERY_POINT, parse_offsets
+from tailrace.log.filesystem.checkpoints import RECOVERY_POINT, parse_offsets
 from tailrace.log.segment.segment import LOG_SUFFIX
 from tailrace.testing import Cluster
 

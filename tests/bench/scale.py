@@ -26,7 +26,7 @@ from bench.section import Section
 from bench.startup import connect, idle_shares, processes, pss_bytes
 from support import batches
 from support.raw import build
-from tailrace.log.directory.checkpoints import CLEAN_SHUTDOWN
+from tailrace.log.filesystem.checkpoints import CLEAN_SHUTDOWN
 from tailrace.testing import Cluster
 
 SECTION = Section("scale", "bench.scale")

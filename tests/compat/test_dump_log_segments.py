@@ -41,7 +41,7 @@ from tailrace.log.directory.log_dir import LogDir
 from tailrace.log.filesystem.pending_deletions import remove_paths
 from tailrace.log.filesystem.real import RealFilesystem
 from tailrace.log.log import Log
-from tailrace.log.producers.transactions import AbortedTransaction, encode
+from tailrace.log.segment.transactions import AbortedTransaction, encode
 from tailrace.records.compression import Codec
 from tailrace.records.markers import ABORT
 from tailrace.records.record import Record, build

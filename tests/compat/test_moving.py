@@ -21,7 +21,7 @@ from support.java_tools import CONSUMER, JavaTools
 from support.java_tools import missing as java_missing
 from support.waiting import until
 from tailrace.cli.daily import app
-from tailrace.log.directory import checkpoints
+from tailrace.log.filesystem import checkpoints
 from tailrace.testing import Cluster
 
 PARTITIONS, COUNT = 3, 400

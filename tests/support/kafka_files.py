@@ -10,7 +10,7 @@ from support.clients import Record, connect
 from support.clients import transactions as producers
 from support.kafka_peer import KafkaPeer
 from support.waiting import until
-from tailrace.log.directory import checkpoints
+from tailrace.log.filesystem import checkpoints
 
 CODECS = (None, "gzip", "snappy", "lz4", "zstd")
 SETTINGS = {

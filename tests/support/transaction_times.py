@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from support.raw import Raw, build
-from tailrace.log.producers.transactions import marker_type
+from tailrace.log.segment.transactions import marker_type
 from tailrace.records.batch import BatchHeader, read_header, split
 
 FETCH = 1

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from support.logs import NOW
 from tailrace.log.log import Log, LogAppendResult
-from tailrace.log.producers.transactions import marker_type
+from tailrace.log.segment.transactions import marker_type
 from tailrace.records.batch import BatchHeader, Bytes, read_header, split
 from tailrace.records.markers import ABORT
 from tailrace.records.record import Record, build, iterate

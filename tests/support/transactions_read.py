@@ -8,7 +8,7 @@ from support.batches import batch
 from support.raw import build
 from support.stage import Topic
 from support.targets import Target
-from tailrace.log.producers.transactions import marker_type
+from tailrace.log.segment.transactions import marker_type
 from tailrace.records.batch import read_header, split
 from tailrace.records.markers import ABORT
 from tailrace.records.record import iterate

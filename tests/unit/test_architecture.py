@@ -34,7 +34,7 @@ PURE_FILES = (
     "libs/tailrace/log/leader_epochs.py",
     "libs/tailrace/log/producers/open_transactions.py",
     "libs/tailrace/log/producers/state.py",
-    "libs/tailrace/log/producers/transactions.py",
+    "libs/tailrace/log/segment/transactions.py",
     "libs/tailrace/log/producers/verification.py",
     "libs/tailrace/log/retention_rules.py",
     "libs/tailrace/net/address.py",

@@ -82,8 +82,27 @@ def imported(path: Path, known: Mapping[str, Path]) -> set[str]:
 
 
 def circles(known: Mapping[str, Path]) -> list[list[str]]:
-    """The groups of modules that import one another (Tarjan's strongly connected components)."""
-    imports = {name: sorted(imported(path, known) - {name}) for name, path in known.items()}
+    """The groups of modules that import one another."""
+    return groups({name: sorted(imported(path, known) - {name}) for name, path in known.items()})
+
+
+def room_circles(known: Mapping[str, Path]) -> list[list[str]]:
+    """The groups of rooms that import one another; a room is a folder of the package, or a module beside them."""
+    imports: dict[str, set[str]] = {}
+    for name, path in known.items():
+        others = {room_of(other, known) for other in imported(path, known)}
+        imports.setdefault(room_of(name, known), set()).update(others - {room_of(name, known)})
+    return groups({room: sorted(others) for room, others in imports.items()})
+
+
+def room_of(name: str, known: Mapping[str, Path]) -> str:
+    """The first folder below the package, else the module."""
+    package = min(known, key=len)
+    return name.removeprefix(package + ".").partition(".")[0]
+
+
+def groups(imports: Mapping[str, list[str]]) -> list[list[str]]:
+    """The groups that import one another (Tarjan's strongly connected components)."""
     index: dict[str, int] = {}
     low: dict[str, int] = {}
     stack: list[str] = []
@@ -111,6 +130,12 @@ def circles(known: Mapping[str, Path]) -> list[list[str]]:
 
 def test_no_modules_import_one_another() -> None:
     assert {package.name: found for package in PACKAGES if (found := circles(modules(package)))} == {}
+
+
+def test_no_rooms_of_the_log_import_one_another() -> None:
+    log = PACKAGES[0] / "log"
+    known = {name: path for name, path in modules(PACKAGES[0]).items() if path.is_relative_to(log)}
+    assert room_circles(known) == []
 
 
 def test_a_circle_for_types_alone_is_seen(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ import time
 from pathlib import Path
 
 from tailrace.cli.plan import ROLES
-from tailrace.log.directory.checkpoints import META_PROPERTIES
+from tailrace.log.filesystem.checkpoints import META_PROPERTIES
 from tailrace.private_files import FILE_MODE, private_data_dir, private_folder
 from tailrace.runtime.run_files import RunFile
 

@@ -15,9 +15,10 @@ from tailrace.inspect import files
 from tailrace.inspect.decoders import Row, decoder_for
 from tailrace.kafka.ids import format_uuid
 from tailrace.kafka.topics import CLUSTER_METADATA_TOPIC
-from tailrace.log.directory import checkpoints
 from tailrace.log.directory.checkpoint_copies import decode_copy
-from tailrace.log.producers import state, transactions
+from tailrace.log.filesystem import checkpoints
+from tailrace.log.producers import state
+from tailrace.log.segment import transactions
 from tailrace.records.batch import HEADER_SIZE, MAGIC, BatchHeader, Bytes, read_header, validate
 from tailrace.records.record import CutHeaders, Record, iterate
 

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from tailrace.log.directory import checkpoints
 from tailrace.log.directory.checkpoint_copies import COPY_SUFFIX
+from tailrace.log.filesystem import checkpoints
 from tailrace.log.producers.snapshots import SNAPSHOT_SUFFIX
 from tailrace.log.segment.index import INDEX_SUFFIX, TIME_INDEX_SUFFIX
 from tailrace.log.segment.segment import LOG_SUFFIX

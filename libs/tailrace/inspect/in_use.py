@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from tailrace.inspect import files
-from tailrace.log.directory import checkpoints
+from tailrace.log.filesystem import checkpoints
 
 LOCKS: Final = Path("/proc/locks")
 

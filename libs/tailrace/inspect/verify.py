@@ -12,8 +12,8 @@ from tailrace.inspect.findings import Finding, PartitionFacts
 from tailrace.inspect.verify_partition import verify_partition
 from tailrace.kafka.ids import TopicPartition, format_uuid, parse_uuid
 from tailrace.kafka.topics import CLUSTER_METADATA_TOPIC, INTERNAL_TOPICS
-from tailrace.log.directory import checkpoints
 from tailrace.log.directory.checkpoint_copies import COPY_SUFFIX, decode_copy, true_content
+from tailrace.log.filesystem import checkpoints
 
 __all__ = ["Finding", "PartitionFacts", "size_bytes", "verify"]
 

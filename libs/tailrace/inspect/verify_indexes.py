@@ -10,7 +10,7 @@ from typing import Final
 
 from tailrace.inspect import files
 from tailrace.inspect.findings import BatchFacts, Finding, Verified
-from tailrace.log.producers import transactions
+from tailrace.log.segment import transactions
 from tailrace.log.segment.index import INDEX_SUFFIX, TIME_INDEX_SUFFIX
 from tailrace.log.segment.transaction_index import TRANSACTION_INDEX_SUFFIX, TRANSACTION_SUMS_SUFFIX, sums_agree
 from tailrace.records.batch import Bytes

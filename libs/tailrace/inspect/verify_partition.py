@@ -11,10 +11,11 @@ from tailrace.errors import ApiError
 from tailrace.inspect import files
 from tailrace.inspect.findings import BatchFacts, Finding, PartitionFacts, Verified
 from tailrace.inspect.verify_indexes import offset_index, time_index, transaction_index
-from tailrace.log.directory import checkpoints
+from tailrace.log.filesystem import checkpoints
 from tailrace.log.leader_epochs import LeaderEpochs
-from tailrace.log.producers import state, transactions
+from tailrace.log.producers import state
 from tailrace.log.producers.snapshots import SNAPSHOT_SUFFIX
+from tailrace.log.segment import transactions
 from tailrace.log.segment.segment import (
     LOG_SUFFIX,
     MAX_RELATIVE_OFFSET,

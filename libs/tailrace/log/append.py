@@ -12,9 +12,9 @@ from tailrace.log.limits import BadRecords
 from tailrace.log.local_log import LocalLog
 from tailrace.log.producers import state
 from tailrace.log.producers.state import ProducerEntry
-from tailrace.log.producers.transactions import MarkerBatch, read_marker
 from tailrace.log.segment.segment import MAX_RELATIVE_OFFSET
 from tailrace.log.segment.transaction_index import TransactionIndex
+from tailrace.log.segment.transactions import MarkerBatch, read_marker
 from tailrace.records.batch import (
     CONTROL,
     HEADER_SIZE,

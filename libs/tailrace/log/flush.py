@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import NamedTuple
 
-from tailrace.log.directory.checkpoints import LEADER_EPOCH, PARTITION_METADATA, format_epochs
+from tailrace.log.filesystem.checkpoints import LEADER_EPOCH, PARTITION_METADATA, format_epochs
 from tailrace.log.filesystem.port import File, Filesystem, join, write_file_atomically
 from tailrace.log.local_log import LocalLog
 from tailrace.log.producers.snapshots import SnapshotFile, remove_snapshots

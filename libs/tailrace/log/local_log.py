@@ -9,8 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final, NamedTuple
 
-from tailrace.log.compaction.cleanable import Dirt, assess
-from tailrace.log.compaction.rewrite import Compaction
 from tailrace.log.config import LogSettings
 from tailrace.log.filesystem.port import File, Filesystem
 from tailrace.log.leader_epochs import LeaderEpochs
@@ -60,7 +58,7 @@ class LocalLog:
         self.log_end_offset = 0
         self.recovery_point = 0
         self.cleaned_offset = 0  # compaction has seen everything below (cleaner-offset-checkpoint)
-        self.compaction: Compaction | None = None  # the pass that may still be finished
+        self.compaction: object | None = None  # the pass that may still be finished
         self.hooks = Hooks()
         self.recovery_result = RecoveryResult()
         self.storage_error: OSError | None = None  # of the last failed write
@@ -181,10 +179,6 @@ class LocalLog:
             file.write()
             file.finish()
             self.unsynced.snapshot = None
-
-    def dirt(self, now_ms: int, limit: int) -> Dirt | None:
-        """How much a pass over the closed segments below limit could clean; None where there is nothing to clean."""
-        return assess(self.segments, self.cleaned_offset, limit, self.config, now_ms)
 
     def unflushed_segments(self) -> list[Segment]:
         return self.segments[self.segments.index_of(self.recovery_point) :]

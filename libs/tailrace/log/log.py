@@ -18,6 +18,7 @@ from tailrace.log import append, flush, lookup, retention, truncate
 from tailrace.log.append import LogAppendResult
 from tailrace.log.background_lookup import Search
 from tailrace.log.compaction import plan
+from tailrace.log.compaction.cleanable import Dirt, assess
 from tailrace.log.compaction.rewrite import Compaction
 from tailrace.log.compaction.rewrite import RewriteLimits as CleanerLimits
 from tailrace.log.config import LogSettings
@@ -298,6 +299,10 @@ class Log(LocalLog):
     def begin_look_at_age(self, now_ms: int, high_watermark: int) -> Look | None:
         """What must be read for that, in a thread if you like, an old segment at a time; None if nothing."""
         return retention.begin_look(self, now_ms, high_watermark)
+
+    def dirt(self, now_ms: int, limit: int) -> Dirt | None:
+        """How much a pass over the closed segments below limit could clean; None where there is nothing to clean."""
+        return assess(self.segments, self.cleaned_offset, limit, self.config, now_ms)
 
     # -- compaction --------------------------------------------------------------------------------------------------
 

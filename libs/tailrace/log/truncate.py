@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 
-from tailrace.log.directory.checkpoints import CLEANER_OFFSET, LOG_START_OFFSET, RECOVERY_POINT
+from tailrace.log.filesystem.checkpoints import CLEANER_OFFSET, LOG_START_OFFSET, RECOVERY_POINT
 from tailrace.log.local_log import LocalLog
 from tailrace.log.producers.snapshots import load_producers, remove_all_snapshots, remove_snapshots_above
 from tailrace.log.segment import tail

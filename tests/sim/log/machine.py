@@ -17,8 +17,8 @@ from sim.log.producers import Client, Sent
 from tailrace.errors import ErrorCode
 from tailrace.log.compaction.rewrite import Compaction
 from tailrace.log.config import LogConfig
-from tailrace.log.directory.checkpoints import DISK_FAILED
 from tailrace.log.directory.log_dir import LogDir
+from tailrace.log.filesystem.checkpoints import DISK_FAILED
 from tailrace.log.filesystem.guard import Guard
 from tailrace.log.filesystem.memory import CHANGES, MemoryFilesystem
 from tailrace.log.filesystem.pending_deletions import remove_paths

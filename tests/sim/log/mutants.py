@@ -18,11 +18,11 @@ from tailrace.log.local_log import LocalLog
 from tailrace.log.log import Log
 from tailrace.log.producers import state
 from tailrace.log.producers.state import ProducerState
-from tailrace.log.producers.transactions import Marker
 from tailrace.log.recovery import loader
 from tailrace.log.segment import search, tail
 from tailrace.log.segment.index import INDEX_SUFFIX, TIME_INDEX_SUFFIX, OffsetIndex, TimeIndex
 from tailrace.log.segment.segment import Segment
+from tailrace.log.segment.transactions import Marker
 from tailrace.records.batch import BatchHeader
 from tailrace.records.entries import RecordEntry
 

@@ -16,8 +16,8 @@ from tailrace.errors import ApiError, ErrorCode
 from tailrace.log.producers import state
 from tailrace.log.producers.open_transactions import NEVER
 from tailrace.log.producers.state import ProducerState
-from tailrace.log.producers.transactions import AbortedTransaction, Marker
 from tailrace.log.producers.verification import Verification
+from tailrace.log.segment.transactions import AbortedTransaction, Marker
 from tailrace.net.client import Disconnected
 from tailrace.records.batch import CONTROL, TRANSACTIONAL, BatchHeader
 from tailrace.records.markers import ABORT, COMMIT

@@ -17,8 +17,8 @@ import structlog
 from support.broker import TOPIC_ID, Running, batch, running
 from support.waiting import turns_until
 from tailrace.errors import ErrorCode
-from tailrace.log.directory.checkpoints import LOG_START_OFFSET, parse_offsets
 from tailrace.log.directory.log_dir import LogDir
+from tailrace.log.filesystem.checkpoints import LOG_START_OFFSET, parse_offsets
 from tailrace.log.filesystem.port import join, read_file
 from tailrace.log.filesystem.real import RealFile, RealFilesystem
 from tailrace.metadata.image import BrokerImage, MetadataImage, PartitionImage, TopicImage

@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 from support.logs import NOW, append, records_of, with_settings
 from support.transactions import data_batch, marker_batch, write
 from tailrace.inspect.verify import verify
-from tailrace.log.directory import checkpoints
 from tailrace.log.directory.checkpoint_copies import COPY_SUFFIX
 from tailrace.log.directory.log_dir import LogDir
+from tailrace.log.filesystem import checkpoints
 from tailrace.log.filesystem.real import RealFilesystem
 from tailrace.log.log import Log
 from tailrace.records.markers import ABORT

@@ -12,8 +12,8 @@ import pytest
 from support.logs import NOW, append, with_settings
 from support.transactions import data_batch, marker_batch, write
 from tailrace.inspect.verify import verify
-from tailrace.log.directory.checkpoints import LEADER_EPOCH
 from tailrace.log.directory.log_dir import LogDir
+from tailrace.log.filesystem.checkpoints import LEADER_EPOCH
 from tailrace.log.filesystem.real import RealFilesystem
 from tailrace.records.markers import ABORT, COMMIT
 

@@ -8,9 +8,9 @@ from uuid import UUID
 
 from support.logs import NOW, with_settings
 from tailrace.inspect.verify import verify
-from tailrace.log.directory import checkpoints
 from tailrace.log.directory.checkpoint_copies import COPY_SUFFIX
 from tailrace.log.directory.log_dir import LogDir
+from tailrace.log.filesystem import checkpoints
 from tailrace.log.filesystem.pending_deletions import remove_paths
 from tailrace.log.filesystem.real import RealFilesystem
 from tailrace.records.record import Record, build

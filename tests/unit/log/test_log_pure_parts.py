@@ -4,7 +4,7 @@ from uuid import UUID
 
 import pytest
 
-from tailrace.log.directory import checkpoints
+from tailrace.log.filesystem import checkpoints
 from tailrace.log.leader_epochs import LeaderEpochs
 from tailrace.log.retention_rules import SegmentFacts, expendable
 

@@ -18,7 +18,7 @@ from tailrace.cli.files.kafka_dirs import KafkaDirectory
 from tailrace.cli.files.takeover import How
 from tailrace.inspect import files, kafka_metadata, kafka_snapshot
 from tailrace.kafka.ids import TopicPartition
-from tailrace.log.directory.checkpoints import META_PROPERTIES, PARTITION_METADATA, format_partition_metadata
+from tailrace.log.filesystem.checkpoints import META_PROPERTIES, PARTITION_METADATA, format_partition_metadata
 from tailrace.log.segment.index import INDEX_SUFFIX, TIME_INDEX_SUFFIX
 from tailrace.log.segment.segment import LOG_SUFFIX, file_name
 from tailrace.metadata import moving

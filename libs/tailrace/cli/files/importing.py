@@ -27,7 +27,7 @@ from tailrace.inspect import files
 from tailrace.inspect.stopped import first_open_transaction
 from tailrace.kafka.ids import TopicPartition
 from tailrace.kafka.resources import ALL_BROKERS, ConfigResource
-from tailrace.log.directory import checkpoints
+from tailrace.log.filesystem import checkpoints
 from tailrace.log.filesystem.real import RealFilesystem
 from tailrace.log.segment.segment import LOG_SUFFIX, file_name
 from tailrace.metadata import moving

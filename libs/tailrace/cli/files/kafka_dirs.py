@@ -14,7 +14,7 @@ from tailrace.cli.files import moved
 from tailrace.inspect import files, kafka_metadata
 from tailrace.kafka.ids import TopicPartition, format_uuid, parse_uuid
 from tailrace.kafka.topics import CLUSTER_METADATA_TOPIC
-from tailrace.log.directory import checkpoints
+from tailrace.log.filesystem import checkpoints
 from tailrace.log.segment.segment import LOG_SUFFIX
 from tailrace.metadata.codec import MalformedRecord
 from tailrace.metadata.kraft import Replayed

@@ -17,7 +17,7 @@ from uuid import uuid4
 
 from tailrace.cli.data_dir import UpRefused
 from tailrace.cli.files import staging
-from tailrace.log.directory.checkpoints import META_PROPERTIES, MOVED_TO
+from tailrace.log.filesystem.checkpoints import META_PROPERTIES, MOVED_TO
 
 _ID_FILE = ".moved-here"
 

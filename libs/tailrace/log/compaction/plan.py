@@ -6,7 +6,7 @@ from bisect import bisect_right
 from collections.abc import Iterator
 from functools import partial
 
-from tailrace.log.compaction.cleanable import is_due
+from tailrace.log.compaction.cleanable import assess, is_due
 from tailrace.log.compaction.retained import LastRecord
 from tailrace.log.compaction.rewrite import Compaction, RewriteJob, RewriteLimits
 from tailrace.log.compaction.swap import discard, swap_in
@@ -15,7 +15,7 @@ from tailrace.log.local_log import LocalLog
 
 def begin(log: LocalLog, now_ms: int, limit: int, limits: RewriteLimits) -> Compaction | None:
     """As Log.begin_compaction."""
-    dirt = log.dirt(now_ms, limit)
+    dirt = assess(log.segments, log.cleaned_offset, limit, log.config, now_ms)
     if dirt is None or not is_due(dirt, log.config):
         return None
     last_records = {
@@ -34,8 +34,8 @@ def begin(log: LocalLog, now_ms: int, limit: int, limits: RewriteLimits) -> Comp
         last_records,
         limits,
     )
-    log.compaction = Compaction(log.filesystem, dirt.segments, job)
-    return log.compaction
+    log.compaction = compaction = Compaction(log.filesystem, dirt.segments, job)
+    return compaction
 
 
 def swap(log: LocalLog, compaction: Compaction) -> Iterator[None]:

@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 
 from tailrace.errors import ApiError
 from tailrace.log.compaction.transactions import Markers, TransactionScan
-from tailrace.log.producers.transactions import marker_type
+from tailrace.log.segment.transactions import marker_type
 from tailrace.records.batch import BatchHeader, Bytes, without_records
 from tailrace.records.entries import RecordEntry, rebuilt, rebuilt_with_horizon, select
 from tailrace.records.markers import ABORT

@@ -20,7 +20,6 @@ from tailrace.log.compaction.swap import discard
 from tailrace.log.compaction.transactions import Markers, TransactionScan, retained_index
 from tailrace.log.filesystem.names import CLEANED_SUFFIX
 from tailrace.log.filesystem.port import Filesystem, join
-from tailrace.log.producers.transactions import DamagedIndex, marker_type
 from tailrace.log.segment.batches import scan
 from tailrace.log.segment.search import load_indexes, position_of
 from tailrace.log.segment.segment import LOG_SUFFIX, Segment
@@ -32,6 +31,7 @@ from tailrace.log.segment.transaction_index import (
     sums_of,
     sums_path,
 )
+from tailrace.log.segment.transactions import DamagedIndex, marker_type
 from tailrace.records.batch import TRANSACTIONAL, BatchHeader, Bytes, corrupt, read_header, validate, without_records
 from tailrace.records.entries import entries, plain_records
 

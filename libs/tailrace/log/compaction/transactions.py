@@ -9,7 +9,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Iterable
 
-from tailrace.log.producers.transactions import DamagedIndex, decode, encode
+from tailrace.log.segment.transactions import DamagedIndex, decode, encode
 from tailrace.records.batch import BatchHeader
 from tailrace.records.markers import ABORT
 

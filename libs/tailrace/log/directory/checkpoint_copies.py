@@ -11,7 +11,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Final
 
-from tailrace.log.directory.checkpoints import one_bit_apart
+from tailrace.log.filesystem.checkpoints import one_bit_apart
 from tailrace.log.filesystem.port import Filesystem, join, read_if_present, write_file_atomically
 from tailrace.records.batch import checksum
 

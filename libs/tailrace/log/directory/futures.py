@@ -11,8 +11,8 @@ from uuid import UUID
 
 from tailrace.kafka.ids import TopicPartition
 from tailrace.log.config import LogSettings
-from tailrace.log.directory.checkpoints import PARTITION_METADATA, format_partition_metadata, topic_id_in
 from tailrace.log.directory.offsets import DirOffsets
+from tailrace.log.filesystem.checkpoints import PARTITION_METADATA, format_partition_metadata, topic_id_in
 from tailrace.log.filesystem.names import DELETE_SUFFIX, FUTURE_SUFFIX
 from tailrace.log.filesystem.pending_deletions import PendingDeletions
 from tailrace.log.filesystem.port import Filesystem, exists, join, write_file_atomically

@@ -11,7 +11,23 @@ from uuid import UUID, uuid4
 from tailrace.kafka.ids import TopicPartition
 from tailrace.log.config import LogConfig, LogSettings
 from tailrace.log.directory.borrowed_log import BorrowedLog
-from tailrace.log.directory.checkpoints import (
+from tailrace.log.directory.close import close_logs
+from tailrace.log.directory.futures import FutureLogs
+from tailrace.log.directory.offsets import DirOffsets
+from tailrace.log.directory.opener import DAY_MS, LogOpener
+from tailrace.log.directory.pending_recovery import AT_ONCE_BYTES, LongTails, Recovery, Tail, tail_of
+from tailrace.log.directory.retention import DirRetention
+from tailrace.log.directory.start import (
+    LastShutdown,
+    LogDirRefused,
+    failure_before,
+    own_directory,
+    reread_after_failure,
+    take_clean_shutdown,
+)
+from tailrace.log.directory.unopened import UnopenedLogs
+from tailrace.log.directory.unopened_log import OF_ANY_POLICY, has_work
+from tailrace.log.filesystem.checkpoints import (
     CLEAN_SHUTDOWN,
     CLEANER_OFFSET,
     DISK_FAILED,
@@ -24,21 +40,6 @@ from tailrace.log.directory.checkpoints import (
     one_bit_apart,
     topic_id_in,
 )
-from tailrace.log.directory.close import close_logs
-from tailrace.log.directory.futures import FutureLogs
-from tailrace.log.directory.offsets import DirOffsets
-from tailrace.log.directory.opener import DAY_MS, LogOpener
-from tailrace.log.directory.retention import DirRetention
-from tailrace.log.directory.start import (
-    LastShutdown,
-    LogDirRefused,
-    failure_before,
-    own_directory,
-    reread_after_failure,
-    take_clean_shutdown,
-)
-from tailrace.log.directory.unopened import UnopenedLogs
-from tailrace.log.directory.unopened_log import OF_ANY_POLICY, has_work
 from tailrace.log.filesystem.guard import Guard
 from tailrace.log.filesystem.names import DELETE_SUFFIX, FUTURE_SUFFIX, STRAY_SUFFIX
 from tailrace.log.filesystem.pending_deletions import PendingDeletions
@@ -46,7 +47,6 @@ from tailrace.log.filesystem.port import File, Filesystem, join, read_if_present
 from tailrace.log.filesystem.real import RealFilesystem
 from tailrace.log.log import Log
 from tailrace.log.recovery.loader import RecoveryProgress
-from tailrace.log.recovery.pending import AT_ONCE_BYTES, LongTails, Recovery, Tail, tail_of
 from tailrace.log.segment.segment import Segment
 
 __all__ = ["LogDir", "LogDirRefused", "Stray"]

@@ -8,7 +8,7 @@ from threading import Lock
 
 from tailrace.kafka.ids import TopicPartition
 from tailrace.log.directory.checkpoint_copies import read_checkpoint, write_checkpoint
-from tailrace.log.directory.checkpoints import (
+from tailrace.log.filesystem.checkpoints import (
     CLEANER_OFFSET,
     LOG_START_OFFSET,
     RECOVERY_POINT,

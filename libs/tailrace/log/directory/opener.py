@@ -8,11 +8,11 @@ from typing import Final
 
 from tailrace.kafka.ids import TopicPartition
 from tailrace.log.config import LogSettings
-from tailrace.log.directory.checkpoints import RECOVERY_POINT
 from tailrace.log.directory.offsets import DirOffsets
 from tailrace.log.directory.start import LastShutdown
 from tailrace.log.directory.unopened import UnopenedLogs
 from tailrace.log.directory.unopened_log import OF_ANY_POLICY
+from tailrace.log.filesystem.checkpoints import RECOVERY_POINT
 from tailrace.log.filesystem.port import Filesystem
 from tailrace.log.log import Log
 from tailrace.log.recovery.loader import RecoveryProgress

@@ -8,7 +8,8 @@ from typing import Final
 from uuid import UUID
 
 from tailrace.kafka.ids import parse_uuid
-from tailrace.log.directory.checkpoints import (
+from tailrace.log.directory.reread import reread_tail
+from tailrace.log.filesystem.checkpoints import (
     CLEAN_SHUTDOWN,
     DISK_FAILED,
     META_PROPERTIES,
@@ -19,7 +20,6 @@ from tailrace.log.directory.checkpoints import (
     parse_clean_shutdown,
     parse_properties,
 )
-from tailrace.log.directory.reread import reread_tail
 from tailrace.log.filesystem.port import Filesystem, join, read_if_present, write_file_atomically
 
 _BLANK: Final = b"\0\r\n\t "  # what a power cut may leave of a file

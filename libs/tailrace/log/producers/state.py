@@ -14,8 +14,8 @@ from typing import Final, NamedTuple
 
 from tailrace.errors import ApiError, ErrorCode
 from tailrace.log.producers.open_transactions import OpenTransactions
-from tailrace.log.producers.transactions import AbortedTransaction, Marker
 from tailrace.log.producers.verification import Verification, Verifications
+from tailrace.log.segment.transactions import AbortedTransaction, Marker
 from tailrace.records.batch import LAST_PRODUCER_EPOCH, TRANSACTIONAL, BatchHeader, checksum, corrupt
 from tailrace.records.markers import ABORT
 

@@ -7,7 +7,7 @@ from itertools import pairwise
 from typing import Final, NamedTuple
 
 from tailrace.errors import ApiError
-from tailrace.log.directory.checkpoints import LEADER_EPOCH, DamagedCheckpoint, format_epochs, parse_epochs
+from tailrace.log.filesystem.checkpoints import LEADER_EPOCH, DamagedCheckpoint, format_epochs, parse_epochs
 from tailrace.log.filesystem.names import CLEANED_SUFFIX, DELETED_SUFFIX, SWAP_SUFFIX, TEMPORARY_SUFFIX
 from tailrace.log.filesystem.port import Filesystem, join, read_file
 from tailrace.log.leader_epochs import LeaderEpochs

@@ -11,7 +11,7 @@ from struct import Struct
 from typing import Final
 
 from tailrace.log.filesystem.port import File, Filesystem, read_file
-from tailrace.log.producers.transactions import ENTRY_SIZE, AbortedTransaction, DamagedIndex, decode, encode
+from tailrace.log.segment.transactions import ENTRY_SIZE, AbortedTransaction, DamagedIndex, decode, encode
 from tailrace.records.batch import Bytes, checksum
 
 TRANSACTION_INDEX_SUFFIX: Final = ".txnindex"

@@ -12,9 +12,9 @@ from uuid import UUID
 from tailrace.config import Config, TopicConfig
 from tailrace.kafka.resources import ConfigResource
 from tailrace.log.directory.log_dir import LogDir, LogDirRefused
+from tailrace.log.directory.pending_recovery import Recovery
 from tailrace.log.filesystem.guard import DirectoryOffline
 from tailrace.log.log import Log
-from tailrace.log.recovery.pending import Recovery
 from tailrace.metadata.directories import directory_of
 from tailrace.metadata.image import MetadataImage, changed
 from tailrace.metadata.names import CLUSTER_METADATA

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tailrace.errors import ErrorCode
 from tailrace.kafka.topics import GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC
-from tailrace.log.producers.transactions import Marker, marker_batch
+from tailrace.log.segment.transactions import Marker, marker_batch
 from tailrace.net.address import Address
 from tailrace.net.client import Disconnected
 from tailrace.net.context import Context

@@ -19,9 +19,9 @@ from uuid import UUID
 from tailrace.kafka.ids import TopicPartition
 from tailrace.log.directory.borrowed_log import BorrowedLog
 from tailrace.log.directory.log_dir import LogDir
+from tailrace.log.directory.pending_recovery import Recovery
 from tailrace.log.log import Log
 from tailrace.log.recovery.loader import RecoveryStopped
-from tailrace.log.recovery.pending import Recovery
 from tailrace.net.switching import Switching
 from tailrace_broker.partitions.partition import Partition
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Generator
 from typing import Any, NamedTuple
 
 from tailrace.coordination.fields import BadRecord
-from tailrace.log.producers.transactions import read_marker
+from tailrace.log.segment.transactions import read_marker
 from tailrace.net.pieces import in_turns
 from tailrace.records.batch import BatchHeader, read_header, split
 from tailrace.records.markers import COMMIT

@@ -12,7 +12,7 @@ import pytest
 from support.broker import Running, batch, running
 from support.log_dirs import Disks, metadata
 from tailrace.errors import ErrorCode
-from tailrace.log.directory.checkpoints import LOG_START_OFFSET, parse_offsets
+from tailrace.log.filesystem.checkpoints import LOG_START_OFFSET, parse_offsets
 from tailrace.wire.messages import DeleteRecordsRequest
 
 

@@ -11,7 +11,7 @@ import pytest
 from support.broker import Running
 from support.stub_coordinator import data, marker, produce, with_coordinator, write_markers
 from tailrace.errors import ErrorCode
-from tailrace.log.producers.transactions import read_marker
+from tailrace.log.segment.transactions import read_marker
 from tailrace.records.batch import read_header, split
 from tailrace.records.markers import ABORT, COMMIT
 from tailrace.wire.messages import WriteTxnMarkersRequest

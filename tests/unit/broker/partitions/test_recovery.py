@@ -22,8 +22,8 @@ from support.broker import Running, batch, running
 from support.log_dirs import metadata
 from support.waiting import turns_until
 from tailrace.errors import ErrorCode
-from tailrace.log.directory.checkpoints import CLEAN_SHUTDOWN, RECOVERY_POINT
 from tailrace.log.directory.log_dir import LogDir
+from tailrace.log.filesystem.checkpoints import CLEAN_SHUTDOWN, RECOVERY_POINT
 from tailrace.log.filesystem.guard import Guard
 from tailrace.log.filesystem.memory import MemoryFile, MemoryFilesystem
 from tailrace.net.background import beside

@@ -23,7 +23,7 @@ from tailrace.inspect import dump
 from tailrace.log.config import LogConfig
 from tailrace.log.directory.log_dir import LogDir
 from tailrace.log.filesystem.real import RealFilesystem
-from tailrace.log.producers.transactions import AbortedTransaction, encode
+from tailrace.log.segment.transactions import AbortedTransaction, encode
 from tailrace.records.batch import read_header
 from tailrace.records.compression import Codec
 from tailrace.records.markers import ABORT

@@ -30,9 +30,9 @@ from support.transactions import data_batch, marker_batch, write
 from tailrace.cli.daily import app
 from tailrace.inspect.files import OFFSET_CHECKPOINTS
 from tailrace.log.config import LogConfig
-from tailrace.log.directory.checkpoints import parse_properties
 from tailrace.log.directory.log_dir import LogDir, LogDirRefused
 from tailrace.log.directory.start import LastShutdown
+from tailrace.log.filesystem.checkpoints import parse_properties
 from tailrace.log.filesystem.real import RealFilesystem
 from tailrace.metadata import codec
 from tailrace.metadata.codec import MalformedRecord

@@ -16,7 +16,8 @@ import pytest
 from support.logs import DIRECTORY, NOW, append, open_log, some_batch, values_of, with_settings
 from support.transactions import data_batch, marker_batch, read_committed, write
 from tailrace.log.directory.checkpoint_copies import COPY_SUFFIX, read_checkpoint, write_checkpoint
-from tailrace.log.directory.checkpoints import (
+from tailrace.log.directory.log_dir import LogDir
+from tailrace.log.filesystem.checkpoints import (
     CLEANER_OFFSET,
     LEADER_EPOCH,
     LOG_START_OFFSET,
@@ -25,7 +26,6 @@ from tailrace.log.directory.checkpoints import (
     format_offsets,
     parse_offsets,
 )
-from tailrace.log.directory.log_dir import LogDir
 from tailrace.log.filesystem.memory import MemoryFilesystem, Stopped
 from tailrace.log.filesystem.port import join, read_file
 from tailrace.log.log import Log

@@ -11,10 +11,10 @@ from uuid import UUID
 import pytest
 
 from support.logs import NOW, append, records_of, values_of, with_settings
-from tailrace.log.directory import checkpoints
-from tailrace.log.directory.checkpoints import parse_offsets
 from tailrace.log.directory.log_dir import LogDir, LogDirRefused
 from tailrace.log.directory.start import LastShutdown
+from tailrace.log.filesystem import checkpoints
+from tailrace.log.filesystem.checkpoints import parse_offsets
 from tailrace.log.filesystem.memory import MemoryFilesystem
 from tailrace.log.filesystem.pending_deletions import remove_paths
 from tailrace.log.filesystem.port import Filesystem

@@ -12,8 +12,8 @@ from support.logs import NOW, open_log, some_batch
 from tailrace.errors import ErrorCode
 from tailrace.log.filesystem.memory import MemoryFilesystem
 from tailrace.log.log import Log, LogAppendResult
-from tailrace.log.producers.transactions import Marker, marker_batch
 from tailrace.log.producers.verification import MOST_KEPT, Verification, Verifications
+from tailrace.log.segment.transactions import Marker, marker_batch
 from tailrace.records.batch import LAST_PRODUCER_EPOCH
 from tailrace.records.markers import ABORT, COMMIT
 

@@ -12,7 +12,7 @@ from tailrace.log.filesystem.port import join, read_file
 from tailrace.log.log import Log
 from tailrace.log.producers.open_transactions import OpenTransactions
 from tailrace.log.producers.state import ProducerEntry, decode_snapshot, encode_snapshot
-from tailrace.log.producers.transactions import AbortedTransaction, decode
+from tailrace.log.segment.transactions import AbortedTransaction, decode
 from tailrace.records.batch import read_header
 from tailrace.records.markers import ABORT, COMMIT
 

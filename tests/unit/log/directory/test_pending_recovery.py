@@ -7,8 +7,8 @@ from uuid import UUID
 import pytest
 
 from support.logs import NOW, append, values_of, with_settings
-from tailrace.log.directory.checkpoints import RECOVERY_POINT, parse_offsets
 from tailrace.log.directory.log_dir import LogDir
+from tailrace.log.filesystem.checkpoints import RECOVERY_POINT, parse_offsets
 from tailrace.log.filesystem.memory import MemoryFilesystem
 from tailrace.log.recovery.loader import RecoveryStopped
 from tailrace.log.segment.segment import LOG_SUFFIX
