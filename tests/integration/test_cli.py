@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from kafka import KafkaProducer
 
 from support.waiting import until
 from tailrace.testing import Cluster
@@ -71,6 +72,48 @@ def test_lines_that_are_produced_are_consumed_and_the_group_has_no_lag(cluster: 
     assert row == ["letters", "0", "3", "3", "0", "-", "-", "-"]
     run(cluster, "group", "reset", "readers", "--to", "earliest")
     assert run(cluster, "group", "describe", "readers").splitlines()[2].split()[4] == "3"
+
+
+def test_records_are_chosen_and_shown_as_kcat_does(cluster: Cluster) -> None:
+    run(cluster, "topic", "create", "parts", "--partitions", "2")
+    run(cluster, "produce", "parts", "-p", "1", "-K", ":", "-Z", "-H", "src=cli", typed="a:1\nb:\nc:3\n")
+    shown = "%t-%p@%o %k=%s(%S) %h\\n"
+    read = run(cluster, "consume", "parts", "-o", "-2", "-p", "1", "--exit", "-f", shown)
+    assert read.splitlines() == ["parts-1@1 b=(-1) src=cli", "parts-1@2 c=3(1) src=cli"]
+    assert run(cluster, "consume", "parts", "-p", "1", "-o", "1", "-e", "-c", "1") == "null\n"
+    assert run(cluster, "consume", "parts", "-o", "s@2001-01-01", "-o", "e@2002-01-01", "-e") == ""
+    said = run(cluster, "consume", "parts", "-o", "3", "-e", status=1)
+    assert said == "parts-0: offset 3 is not in the log, which has 0 to 0\n"
+
+
+def test_what_consume_prints_as_json_produce_takes(cluster: Cluster, tmp_path: Path) -> None:
+    run(cluster, "topic", "create", "copied", "--partitions", "1")
+    (tmp_path / "binary").write_bytes(b"\xff\x00")
+    run(cluster, "produce", "copied", str(tmp_path / "binary"), "--key", "k", "-H", "n=1")
+    first = run(cluster, "consume", "copied", "-o", "earliest", "-e", "-J")
+    (tmp_path / "lines").write_text(first)
+    run(cluster, "produce", "copied", "-J", "-l", str(tmp_path / "lines"))
+    both = run(cluster, "consume", "copied", "-o", "earliest", "-e", "-J").splitlines()
+    assert both[1] == both[0].replace('"offset": 0', '"offset": 1')
+    assert '"value": {"base64": "/wA="}' in both[0]
+    said = run(cluster, "produce", "copied", "-J", typed='{"value": "x"}\nbad\n', status=1)
+    assert said == "1 record written to copied\nrecord 2: not JSON\n"
+
+
+def test_a_reader_leaves_out_what_was_aborted_if_it_is_told_to(cluster: Cluster) -> None:
+    run(cluster, "topic", "create", "booked", "--partitions", "1")
+    producer = KafkaProducer(bootstrap_servers=cluster.bootstrap, transactional_id="booking")
+    producer.init_transactions()
+    producer.begin_transaction()
+    producer.send("booked", b"1").get(60)
+    producer.commit_transaction()
+    producer.begin_transaction()
+    producer.send("booked", b"2").get(60)
+    producer.abort_transaction()
+    producer.close()
+    everything = ("consume", "booked", "-o", "earliest", "-e")
+    assert run(cluster, *everything) == "1\n2\n"
+    assert run(cluster, *everything, "--read-committed") == "1\n"
 
 
 def test_configs_are_set_shown_and_unset(cluster: Cluster) -> None:

@@ -71,8 +71,9 @@ def _metadata(request: Any) -> Any:
         for index in (0, 1)
     ]
     names = ["orders"] if request.topics is None else [asked.name for asked in request.topics]
+    brokers = [m.MetadataResponse.MetadataResponseBroker(node_id=0, host="127.0.0.1", port=1, rack=None)]
     return m.MetadataResponse(
-        topics=[topic(name=name, topic_id=_ID, is_internal=False, partitions=parts) for name in names]
+        brokers=brokers, topics=[topic(name=name, topic_id=_ID, is_internal=False, partitions=parts) for name in names]
     )
 
 

@@ -47,6 +47,9 @@ LEVEL_PAIR: Final = Kind(
     "logger and level", "tailrace=INFO", ("tailrace=LOUD", "no.such.logger=INFO", "tailrace", "=INFO")
 )
 LOGGER: Final = Kind("logger", "tailrace", ("no.such.logger", "", NOT_UTF8))
+WHERE: Final = Kind("place to begin", "earliest", ("yesterday", "", "99", "9" * 30, "s@x", "e@", NOT_UTF8))
+FORMAT: Final = Kind("format of a record", "%o %s", ("%q", "%", "\\q", NOT_UTF8))
+HEADER: Final = Kind("header", "source=cli", ("source", "=cli", "", NOT_UTF8 + "=x"))
 TOPIC_KEY: Final = Kind("topic key", "retention.ms", ("no.such.key", "", NOT_UTF8))
 PLAN: Final = Kind("plan", "{plan}", ("{folder}", "{folder}/nope", "{no_plan}", "{binary}", "{unknown}", "{huge}", ""))
 LOG_DIR: Final = Kind("log directory", "{log_dir}", ("/no/such/dir", "", NOT_UTF8))
@@ -116,6 +119,8 @@ ASKING: Final[Mapping[str, tuple[Argument, ...]]] = {
 # Other resources of the same commands.
 MORE: Final[tuple[tuple[str, tuple[Argument, ...]], ...]] = (
     ("config show", ("topic", TOPIC)),
+    ("consume", (TOPIC, "-p", PARTITION, "-o", WHERE, "-f", FORMAT, "-n", "0")),
+    ("produce", (TOPIC, "-p", PARTITION, "-H", HEADER)),
     ("config show", ("broker-logger", LOGGERS_BROKER)),
     ("config set", ("broker-logger", LOGGERS_BROKER, LEVEL_PAIR)),
     ("config unset", ("broker-logger", LOGGERS_BROKER, LOGGER)),

@@ -46,6 +46,8 @@ PURE_FILES = (
     "libs/tailrace/net/tls/record_heads.py",
     "libs/tailrace/printable.py",
     "libs/tailrace/reading/cursor.py",
+    "libs/tailrace/reading/json_lines.py",
+    "libs/tailrace/reading/record_format.py",
     "libs/tailrace/steps.py",
     "services/broker/tailrace_broker/directories/placement.py",
     "services/broker/tailrace_broker/fetch/sessions.py",

@@ -44,7 +44,10 @@ _MOVED: Final = frozenset(
         ErrorCode.REQUEST_TIMED_OUT,
     }
 )
-_LATER: Final = frozenset({ErrorCode.LEADER_NOT_AVAILABLE, ErrorCode.LISTENER_NOT_FOUND})
+# Of Metadata: the partition has no leader now.
+_LATER: Final = frozenset(
+    {ErrorCode.LEADER_NOT_AVAILABLE, ErrorCode.LISTENER_NOT_FOUND, ErrorCode.REPLICA_NOT_AVAILABLE}
+)
 _CODES: Final = frozenset(map(int, ErrorCode))
 _FAILURES: Final = (Disconnected, TimeoutError)
 
@@ -123,7 +126,10 @@ class TopicReader:
         ends = {} if until is None else await self._offsets(wanted, until)
         found = []
         for index in wanted:
-            offset = first_offset(start, at[index], earliest[index], latest[index])
+            try:
+                offset = first_offset(start, at[index], earliest[index], latest[index])
+            except ValueError as outside:
+                raise ValueError(f"{self._topic}-{index}: {outside}") from None
             end = None if until is None else latest[index] if ends[index] < 0 else ends[index]
             found.append(Cursor(index, offset, end))
         return found
@@ -205,8 +211,7 @@ class TopicReader:
                 yield cursor, row
 
     def _refused(self, code: int, partition: int) -> ApiError:
-        known = ErrorCode(code) if code in _CODES else ErrorCode.UNKNOWN_SERVER_ERROR
-        return ApiError(known, f"{self._topic}-{partition}")
+        return _refusal(code, f"{self._topic}-{partition}")
 
     def _stall(self, partition: int, error: Exception) -> None:
         """Notes that a partition could not be read; raises the error where this has lasted too long."""
@@ -231,7 +236,10 @@ class TopicReader:
         nodes = {node.node_id: Address(node.host, node.port) for node in answer.brokers}
         (topic,) = answer.topics
         if topic.error_code and topic.error_code not in _LATER:
-            raise ApiError(ErrorCode(topic.error_code), self._topic)
+            raise _refusal(topic.error_code, self._topic)
+        for part in topic.partitions:
+            if part.error_code and part.error_code not in _LATER:
+                raise self._refused(part.error_code, part.partition_index)
         self._stale = False
         self._leaders = {
             part.partition_index: nodes[part.leader_id] for part in topic.partitions if part.leader_id in nodes
@@ -276,6 +284,11 @@ class TopicReader:
                 await self._clock.sleep(_AGAIN_MS)
                 await self._refresh()
         return found
+
+
+def _refusal(code: int, what: str) -> ApiError:
+    """A newer cluster may have codes without a name here."""
+    return ApiError(ErrorCode(code) if code in _CODES else ErrorCode.UNKNOWN_SERVER_ERROR, what)
 
 
 def _fetch_request(topic: str, asked: list[_Asked], max_wait_ms: int, *, committed: bool) -> FetchRequest:

@@ -66,7 +66,7 @@ def first_offset(start: Start, at: int, earliest: int, latest: int) -> int:
     """
     if start.offset is not None:
         if not earliest <= start.offset <= latest:
-            raise ValueError(f"offset {start.offset} is not in its log, which has {earliest} to {latest}")
+            raise ValueError(f"offset {start.offset} is not in the log, which has {earliest} to {latest}")
         return start.offset
     return max(earliest, (latest if at < 0 else at) - start.back)
 

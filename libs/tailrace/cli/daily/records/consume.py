@@ -11,13 +11,19 @@ import typer
 from tailrace.cli.daily.connection import Bootstrap, Topic, given, say
 from tailrace.cli.daily.nodes import Nodes, nodes
 from tailrace.cli.daily.records.clients import kafka_client
+from tailrace.cli.daily.refusals import RefusedError
+from tailrace.printable import printable_lines
+from tailrace.reading.cursor import Cursor
+from tailrace.reading.json_lines import written
 from tailrace.reading.reader import Gap, TopicReader
-from tailrace.reading.start import EARLIEST, LATEST, Start
+from tailrace.reading.record_format import RecordFormat
+from tailrace.reading.start import EARLIEST, LATEST, LATEST_TIMESTAMP, Start, parse_start, parse_time
 from tailrace.records.record import Record
 
 _NULL: Final = b"null"  # as Kafka's console consumer prints it
 _WAIT_MS: Final = 500  # of a Fetch without records; a member of a group asks its coordinator in between
 Polled = Iterator[tuple[int, Record]]
+Line = Callable[[str, int, Record], bytes]
 
 
 def consume(
@@ -25,35 +31,106 @@ def consume(
     group: Annotated[
         str | None, typer.Option("--group", "-g", callback=given, help="commit offsets in this group")
     ] = None,
-    beginning: Annotated[bool, typer.Option("--from-beginning", help="all that is there, not only what comes")] = False,
-    count: Annotated[int | None, typer.Option("--count", "-n", min=0, help="stop after so many records")] = None,
+    beginning: Annotated[bool, typer.Option("--from-beginning", help="the same as -o earliest")] = False,
+    offsets: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--offset",
+            "-o",
+            metavar="WHERE",
+            help="begin at earliest, latest (the default), an offset, -N for the last N of each partition, or s@TIME; "
+            "end before e@TIME",
+        ),
+    ] = None,
+    partitions: Annotated[list[int] | None, typer.Option("--partition", "-p", min=0, help="may be repeated")] = None,
+    count: Annotated[int | None, typer.Option("--count", "-n", "-c", min=0, help="stop after so many records")] = None,
+    follow: Annotated[
+        bool, typer.Option("--follow/--exit", " /-e", help="wait for more, or stop at the end as it was at the start")
+    ] = True,
+    committed: Annotated[
+        bool, typer.Option("--read-committed", help="leave out transactions that are open or aborted")
+    ] = False,
     key: Annotated[bool, typer.Option("--key", help="print the key and a tab before the value")] = False,
+    template: Annotated[
+        str | None, typer.Option("--format", "-f", metavar="FORMAT", help="as kcat's: %t %p %o %T %k %K %s %S %h \\n")
+    ] = None,
+    as_data: Annotated[bool, typer.Option("--json", "-J", help="a JSON object for each record")] = False,
     bootstrap: Bootstrap = None,
 ) -> None:
-    """Print each record's value as one line, until Ctrl-C or --count; a null value or key is printed as null."""
-    start = EARLIEST if beginning else LATEST
+    """Print each record's value as one line, until Ctrl-C, --count or --exit; null is printed as null."""
+    start, until = _window(offsets or [], beginning=beginning, follow=follow)
+    line = _line(template, with_key=key, as_data=as_data)
+    if group is not None and (partitions or until is not None or start not in {EARLIEST, LATEST}):
+        raise typer.BadParameter("--group goes on where the group is: without -p, --exit, and -o at a place")
     if group is not None:  # before `nodes`, which keeps kafka-python's clients out
         from tailrace.cli.daily.records.member import TopicMember
     with nodes(bootstrap, lasting=True) as cluster:
         cluster.check_leaders(topic)  # refuses an unknown topic, for which a consumer's Metadata would create it
         if group is not None:
             cluster.check(cluster.coordinator(group))
-        if count == 0:
-            return
         reader = TopicReader(
-            cluster.exchange, cluster.clock, topic, patience_ms=cluster.deadline.patience_ms, on_gap=_told(topic)
+            cluster.exchange,
+            cluster.clock,
+            topic,
+            patience_ms=cluster.deadline.patience_ms,
+            committed=committed,
+            on_gap=_told(topic),
         )
         try:
             if group is None:
-                reader.assign(cluster.run(reader.find(start)))
-                _print(_polls(cluster, reader), count, with_key=key)
+                reader.assign(_cursors(cluster, reader, start, until, partitions))
+            if count == 0:
+                return
+            if group is None:
+                _print(topic, _polls(cluster, reader), count, line)
                 return
             with kafka_client("KafkaConsumer", bootstrap, **_membership(group, start)) as consumer:
-                _print(TopicMember(consumer, topic).polls(reader, cluster), count, with_key=key)
+                _print(topic, TopicMember(consumer, topic).polls(reader, cluster), count, line)
         except (KeyboardInterrupt, BrokenPipeError):
             return
         finally:
             cluster.run(reader.close())
+
+
+def _window(offsets: list[str], *, beginning: bool, follow: bool) -> tuple[Start, int | None]:
+    """Where to begin, and the timestamp to end at. Usage errors for what makes no sense."""
+    starts = [EARLIEST] if beginning else []
+    ends = []
+    try:
+        for text in offsets:
+            if text.startswith("e@"):
+                ends.append(parse_time(text.removeprefix("e@")))
+            else:
+                starts.append(parse_start(text))
+    except ValueError as wrong:
+        raise typer.BadParameter(f"--offset {wrong}") from None
+    if len(starts) > 1 or len(ends) > 1:
+        raise typer.BadParameter("one place to begin and one to end")
+    return (starts or [LATEST])[0], ends[0] if ends else None if follow else LATEST_TIMESTAMP
+
+
+def _cursors(
+    cluster: Nodes, reader: TopicReader, start: Start, until: int | None, partitions: list[int] | None
+) -> list[Cursor]:
+    try:
+        wanted = sorted(set(partitions)) if partitions else None
+        return cluster.run(reader.find(start, until=until, partitions=wanted))
+    except ValueError as wrong:
+        raise RefusedError(str(wrong)) from None
+
+
+def _line(template: str | None, *, with_key: bool, as_data: bool) -> Line:
+    """How a record is printed."""
+    if sum((template is not None, with_key, as_data)) > 1:
+        raise typer.BadParameter("one of --format, --json and --key")
+    if as_data:
+        return lambda topic, partition, record: written(topic, partition, record).encode() + b"\n"
+    if template is None:
+        return lambda topic, partition, record: line_of(record.key, record.value, with_key=with_key)
+    try:
+        return RecordFormat(template).render
+    except (ValueError, UnicodeEncodeError) as wrong:
+        raise typer.BadParameter(f"--format {wrong}") from None
 
 
 def _membership(group: str, start: Start) -> dict[str, object]:
@@ -77,17 +154,26 @@ def _polls(cluster: Nodes, reader: TopicReader) -> Iterator[Polled]:
         yield cluster.run(reader.poll(_WAIT_MS))
 
 
-def _print(polls: Iterator[Polled], count: int | None, *, with_key: bool) -> None:
+def _print(topic: str, polls: Iterator[Polled], count: int | None, line: Line) -> None:
     out = sys.stdout.buffer
+    on_terminal = sys.stdout.isatty()
     number = 0
     for polled in polls:
-        for _, record in polled:
-            out.write(line_of(record.key, record.value, with_key=with_key))
+        for partition, record in polled:
+            text = line(topic, partition, record)
+            out.write(for_terminal(text) if on_terminal else text)
             number += 1
             if number == count:
                 out.flush()
                 return
         out.flush()
+
+
+def for_terminal(text: bytes) -> bytes:
+    """Without what a record may tell the terminal to do; a pipe and a file get the bytes as they are."""
+    body = text.removesuffix(b"\n")
+    shown = "\t".join(printable_lines(part) for part in body.decode(errors="backslashreplace").split("\t"))
+    return shown.encode() + text[len(body) :]
 
 
 def line_of(key: bytes | None, value: bytes | None, *, with_key: bool) -> bytes:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Iterator
 from functools import partial
+from pathlib import Path
 from typing import Annotated, Any, Final
 
 import typer
@@ -12,8 +14,10 @@ import typer
 from tailrace.cli.daily.connection import Bootstrap, Topic, say
 from tailrace.cli.daily.nodes import NO_ID, Nodes, nodes
 from tailrace.cli.daily.records.clients import in_words, kafka_client
+from tailrace.cli.daily.records.line_form import LineForm
 from tailrace.cli.daily.refusals import RefusedError
 from tailrace.errors import ErrorCode
+from tailrace.reading.json_lines import NewRecord
 from tailrace.wire.messages import MetadataRequest
 from tailrace.wire.response_errors import response_errors
 
@@ -28,19 +32,45 @@ _LINGER_MS: Final = 5
 
 def produce(
     topic: Topic,
-    separator: Annotated[
-        str | None, typer.Option("--key-separator", "-k", help="splits a line into key, value")
+    files: Annotated[
+        list[Path] | None, typer.Argument(metavar="[FILE]...", help="each is one record; default: the lines of stdin")
     ] = None,
+    separator: Annotated[
+        str | None, typer.Option("--key-separator", "-k", "-K", help="splits a line into key, value")
+    ] = None,
+    key: Annotated[str | None, typer.Option("--key", help="of every record")] = None,
+    headers: Annotated[
+        list[str] | None, typer.Option("--header", "-H", metavar="NAME=VALUE", help="of every record; may be repeated")
+    ] = None,
+    partition: Annotated[int | None, typer.Option("--partition", "-p", min=0, help="default: by the key")] = None,
+    nulls: Annotated[bool, typer.Option("--null", "-Z", help="an empty value or key is null: a tombstone")] = False,
+    lines: Annotated[
+        Path | None, typer.Option("--lines", "-l", metavar="FILE", help="the lines of a file in place of stdin's")
+    ] = None,
+    as_data: Annotated[bool, typer.Option("--json", "-J", help="each line is a JSON object, as of consume")] = False,
     acks: Annotated[str, typer.Option(help="0, 1 or all")] = "all",
     bootstrap: Bootstrap = None,
 ) -> None:
     """Write each line of stdin as one record; the topic is created where auto.create.topics.enable says so."""
     if acks not in {"0", "1", "all"}:
         raise typer.BadParameter(f"--acks {acks}: expected 0, 1 or all")
-    if sys.stdin is None:
+    if as_data and (separator or key is not None or headers or nulls or files):
+        raise typer.BadParameter("--json has keys, headers and nulls of its own, and takes lines")
+    if files and (separator or lines):
+        raise typer.BadParameter("a FILE is one record, without --key-separator and --lines")
+    if sys.stdin is None and not files and lines is None:
         raise typer.BadParameter("there is no standard input to read lines from")
+    form = LineForm(
+        separator=os.fsencode(separator or ""),  # as it was typed, even if that is no UTF-8
+        key=None if key is None else os.fsencode(key),
+        headers=tuple((name, os.fsencode(value)) for name, value in _pairs(headers)),
+        nulls=nulls,
+        as_json=as_data,
+    )
     with nodes(bootstrap, lasting=True) as cluster:
         _create_if_missing(cluster, topic)
+        if partition is not None and (topic, partition) not in cluster.partitions([topic]):
+            raise RefusedError(f"{topic} has no partition {partition}")
         cluster.check_leaders(topic)
         delivery_ms = int(cluster.deadline.given_ms or _DELIVERY_MS)  # kafka-python sends nothing with a float
     options: dict[str, Any] = {
@@ -51,25 +81,54 @@ def produce(
         "delivery_timeout_ms": delivery_ms,
         "request_timeout_ms": min(_REQUEST_MS, max(1, delivery_ms - _LINGER_MS)),
     }
-    mark = os.fsencode(separator or "")  # as it was typed, even if that is no UTF-8
     count = 0
     failures = Failures()
     with kafka_client("KafkaProducer", bootstrap, **options) as producer:
-        for line in sys.stdin.buffer:
-            value = line.rstrip(b"\n")
-            key = None
-            if mark and mark in value:
-                key, _, value = value.partition(mark)
-            sent = producer.send(topic, value=value, key=key)
-            sent.add_errback(partial(failures.refused, count))
-            sent.add_callback(partial(failures.written, count))
-            count += 1
+        wrong = ""
+        try:
+            for record in _records(files or [], lines, form):
+                sent = producer.send(
+                    topic,
+                    value=record.value,
+                    key=record.key,
+                    headers=list(record.headers),
+                    partition=partition if record.partition is None else record.partition,
+                    timestamp_ms=record.timestamp,
+                )
+                sent.add_errback(partial(failures.refused, count))
+                sent.add_callback(partial(failures.written, count))
+                count += 1
+        except (ValueError, OSError, AssertionError) as stopped:
+            why = f"{stopped.filename}: {stopped.strerror}" if isinstance(stopped, OSError) else stopped
+            wrong = f"{count + 1}: {why}"
         producer.flush()
     if failures.numbers:
         refused = f"{len(failures.numbers)} of {count} records were not written to {topic}"
         say(f"{refused}: {failures.first}", err=True)
         raise typer.Exit(1)
     say(f"{count} {'record' if count == 1 else 'records'} written to {topic}", err=True)
+    if wrong:
+        say(f"record {wrong}", err=True)
+        raise typer.Exit(1)
+
+
+def _pairs(headers: list[str] | None) -> Iterator[tuple[str, str]]:
+    for header in headers or ():
+        name, equals, value = header.partition("=")
+        if not equals or not name:
+            raise typer.BadParameter(f"--header {header}: expected NAME=VALUE")
+        yield name, value
+
+
+def _records(files: list[Path], lines: Path | None, form: LineForm) -> Iterator[NewRecord]:
+    """Raises OSError or ValueError."""
+    if files:
+        yield from (form.record(path.read_bytes()) for path in files)
+    elif lines is not None:
+        with lines.open("rb") as opened:
+            yield from map(form.of_line, opened)
+    else:
+        yield from map(form.of_line, sys.stdin.buffer)
 
 
 class Failures:
