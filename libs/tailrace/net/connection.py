@@ -35,6 +35,7 @@ from tailrace.wire.header import RequestHeader, parse_request_header, skip_reque
 from tailrace.wire.malformed import NotKafka, TooManyRows
 from tailrace.wire.messages import PreambleRequest, PreambleResponse
 
+_DATA = frozenset({int(ApiKey.PRODUCE), int(ApiKey.FETCH)})
 _KEY = Struct(">h")
 _HEAD_BYTES = 14  # size, api key, version, correlation id, length of the client id
 _ID_AT = 8  # where the client id's field begins in a frame
@@ -86,6 +87,7 @@ class Connection(Answering):
         self.named: bytes | None = None  # the client id's field every request must carry; None: nobody minds
         self.meter: Meter | None = None  # of a client that a quota limits, where its socket is
         self._timer: WorkTimer | None = None  # of one with a request_percentage
+        self._may_owe = False  # of a meter by which no data has passed here
         self._on_throttle: Callable[[int], None] = _uncounted
         self._quiet = IdleTimer()
         self._swept_bytes = (0, 0)  # received and unsent, as the last sweep saw them
@@ -241,10 +243,19 @@ class Connection(Answering):
         self.meter, self._hot, self._on_throttle = meter, hot, on_throttle
         # What this read has taken before the client said another id is charged with the rest of it.
         self._timer = (self._timer or WorkTimer()) if meter.request_limited else None
+        self._may_owe = True
 
     def unlimit(self) -> None:
         """No quota limits the client any more."""
-        self.meter, self._hot, self._timer = None, self._server.hot, None
+        self.meter, self._hot, self._timer, self._may_owe = None, self._server.hot, None, False
+
+    def _owes(self) -> bool:
+        """Mutes a connection whose client has taken too much by others: else it would owe nothing by reconnecting."""
+        self._may_owe = False
+        throttle_time_ms = 0 if self.meter is None else self.meter.indebted()
+        if throttle_time_ms:
+            self.throttle(throttle_time_ms)
+        return throttle_time_ms > 0
 
     def throttle(self, throttle_time_ms: int) -> None:
         """The client is above a quota: nothing more of it is handled for that time, be it that it obeys or not."""
@@ -348,14 +359,17 @@ class Connection(Answering):
         core = self.core
         return not (core.stops & (UNTAKEN | CLOSED) or core.ended or self._released or self._transport.is_closing())
 
-    def _frame(self, frame: memoryview) -> None:
+    def _frame(self, frame: memoryview) -> bool:
+        """Handles a request; True: not yet, its client has to wait first."""
         named = self.named
         if named is not None and frame[_ID_AT : _ID_AT + len(named)] != named:
             self._rename(frame)
         api_key, version, correlation_id, pos = skip_request_header(frame)
+        if self._may_owe and api_key in _DATA and self._owes():
+            return True
         if self._admit is not None and (code := self._admit(self.identity, api_key, version)):
             self._not_admitted(frame, code)
-            return
+            return False
         hot = self._hot.get(api_key)
         if hot is not None:
             handler, first, last = hot
@@ -366,7 +380,7 @@ class Connection(Answering):
                         self._counts[api_key] += 1
                     if answer is not None:
                         self._answer_hot(answer)
-                    return
+                    return False
         header = parse_request_header(frame)
         if not self._service.serves(header.api_key, header.api_version):
             self._unserved(header, frame)
@@ -379,6 +393,7 @@ class Connection(Answering):
                 self._begin(self._run, header, request)
         else:
             self._begin(self._run_large, header, self.keep(frame[header.body_offset :]))
+        return False
 
     def _not_admitted(self, frame: memoryview, code: int) -> None:
         header = parse_request_header(frame)

@@ -57,6 +57,10 @@ class ClientMeter:
             self._marks[bucket] = bucket.charged
         return throttle_time_ms
 
+    def debt(self, now_ms: float) -> int:
+        """The throttle_time_ms of what earlier connections have taken above the rates; a new one waits for it, too."""
+        return max((self.charge(kind, 0.0, now_ms) for kind in self.buckets), default=0)
+
     def take_owed(self, max_throttle_ms: float, now_ms: Callable[[], float]) -> Owed:
         """What was charged above the rate since this was last asked: to be asked right after a charge."""
         marks, self._marks = self._marks, {}

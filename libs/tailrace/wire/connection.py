@@ -77,9 +77,11 @@ class ServerConnection:
         return not self.stops and len(self.slots) < IN_FLIGHT_MAX
 
     def receive(
-        self, view: memoryview, filled: int, handle: Callable[[memoryview], None], full: Callable[[], None]
+        self, view: memoryview, filled: int, handle: Callable[[memoryview], object], full: Callable[[], None]
     ) -> tuple[int, int]:
         """Hands over each whole frame of the first `filled` bytes that may be handled; full: answers must leave first.
+
+        A frame for which `handle` returns something was not handled.
 
         Returns how many bytes were handled, and the size of the frame behind them if that has yet to come. Raises
         Malformed. What was not handled comes again, with more behind it.
@@ -95,7 +97,8 @@ class ServerConnection:
             if end > filled:
                 need = size + 4
                 break
-            handle(view[pos + 4 : end])
+            if handle(view[pos + 4 : end]):
+                break
             pos = end
             if self.answered_bytes > _ANSWERED_MAX_BYTES:
                 full()

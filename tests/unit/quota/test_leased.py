@@ -634,3 +634,14 @@ def test_room_ends_with_the_quota_that_it_is_of() -> None:
     quota, meter = roomy()
     quota.update(ClientQuotas({ACCOUNT: {"producer_byte_rate": RATE / 10}}), 1, 200)
     assert meter.charge(PRODUCE, 60, 200) > 0
+
+
+def test_what_one_connection_took_too_much_is_the_debt_of_the_next() -> None:
+    quota = LeasedQuota(Terms(LEASE_MS, "last", 15_000, 1000), 10)
+    quota.update(APP, 1, 0)
+    assert quota.meter(USER, "app", 0).debt(0) == 0
+    throttle_time_ms = quota.meter(USER, "app", 0).charge(PRODUCE, 10 * RATE, 0)
+    assert quota.meter(USER, "app", 0).debt(0) == throttle_time_ms > 0
+    assert quota.meter(USER, "other", 0).debt(0) == 0
+    quota.update(OPEN, 1, 0)
+    assert quota.meter(USER, "app", 0).debt(0) == 0

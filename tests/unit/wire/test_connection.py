@@ -251,3 +251,19 @@ def test_an_answer_may_be_bounded_closer() -> None:
     assert answer_size(struct.pack(">i", 100), 100) == 100
     with pytest.raises(Malformed):
         answer_size(struct.pack(">i", 101), 100)
+
+
+def test_a_frame_that_is_not_handled_yet_comes_again() -> None:
+    core, wants = ServerConnection(MOST), [False, True, False]
+    data = bytearray(frame(1, ORDINARY) + frame(2, ORDINARY))
+    seen: list[int] = []
+
+    def handle(one: memoryview) -> bool:
+        seen.append(one[3])
+        return wants.pop(0)
+
+    pos, _ = core.receive(memoryview(data), len(data), handle, lambda: None)
+    assert (seen, pos) == ([1, 2], len(frame(1, ORDINARY)))
+    again = bytearray(data[pos:])
+    assert core.receive(memoryview(again), len(again), handle, lambda: None) == (len(again), 0)
+    assert seen == [1, 2, 2]

@@ -38,6 +38,10 @@ class Meter(Protocol):
         """Charges what the client took of the event loop (request_percentage); returns throttle_time_ms."""
         ...
 
+    def indebted(self) -> int:
+        """The throttle_time_ms of what the client's other connections owe, those that are gone included."""
+        ...
+
     def owed(self) -> Owed:
         """What the charges since the last call took above the rates: the connection waits until it is earned."""
         ...
@@ -65,6 +69,9 @@ class Unmetered:
         return 0.0
 
     def worked(self, time_ms: float) -> int:
+        return 0
+
+    def indebted(self) -> int:
         return 0
 
     def owed(self) -> Owed:

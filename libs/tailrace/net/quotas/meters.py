@@ -53,6 +53,9 @@ class ClockedMeter(ClientMeter):
     def worked(self, time_ms: float) -> int:
         return self.charge(QuotaKind.REQUEST, time_ms * 1000, self._now_ms())
 
+    def indebted(self) -> int:
+        return self.debt(self._now_ms())
+
     def owed(self) -> Owed:
         return self.take_owed(self._max_throttle_ms, self._now_ms)
 

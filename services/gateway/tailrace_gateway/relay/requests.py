@@ -56,6 +56,9 @@ class Frame:
         return HEAD_BYTES + len(self.client_id)
 
 
+_DATA = frozenset({PRODUCE, FETCH_KEY})
+
+
 class _Last:
     """The head of the last request for the node; a connection's requests are mostly all of one kind."""
 
@@ -89,6 +92,7 @@ class Requests:
         self.client_id = b""
         self.meter_of = meter_of
         self.meter = meter_of(b"")
+        self._new = True  # no data has passed for this client yet
         self.node_open = False  # an upstream connection to the node exists
         self.node_refused = False  # the node cannot be reached: its requests are collected
         self.node_wanted = False  # set when a request for the node waits at the front
@@ -220,6 +224,7 @@ class Requests:
         if client_id != self.client_id:
             self.client_id = client_id
             self.meter = self.meter_of(client_id)
+            self._new = True
         error_code = 0 if self.admit is None else self.admit(key, version)
         if row.route == _NODE and not error_code:
             try:
@@ -256,6 +261,11 @@ class Requests:
         if not self.node_open:
             self.node_wanted = not self.node_refused
             return False if self.node_refused else None
+        if self._new and key in _DATA:
+            self._new = False
+            if throttle_time_ms := self.meter.indebted():  # else a client would owe nothing by connecting again
+                self.throttled(throttle_time_ms)
+                return None
         kind, fields_end, cap_at = PASS, body, 0
         correlation_id &= CORRELATION_MASK
         if key == PRODUCE:
@@ -320,6 +330,7 @@ class Requests:
         """The requests are another client's than was known: its meter is looked for, the client id at hand included."""
         self.meter_of = meter_of
         self.meter = meter_of(self.client_id)
+        self._new = True
 
     def forget_the_last(self) -> None:
         """Reads the next head whole: what was true of the last one, that it was admitted too, may be so no more."""

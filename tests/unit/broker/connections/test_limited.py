@@ -86,6 +86,15 @@ async def test_a_producer_above_its_rate_is_told_and_held_for_that_time(
         assert second.responses[0].partition_responses[0].base_offset == 1
 
 
+async def test_a_client_that_connects_for_each_request_waits_as_one_that_stays(tmp_path: Path) -> None:
+    async with broker(tmp_path, quota("app", producer_byte_rate=100.0)) as found:
+        begun = time.monotonic()
+        for _ in range(3):
+            async with client_at(found, "app") as app:
+                await produce(app)
+        assert time.monotonic() - begun >= 2 * LONGEST_MS / 1000
+
+
 @pytest.mark.parametrize("version", [4, 11, 12, 16])
 @pytest.mark.parametrize("waits", [False, True])
 async def test_a_consumer_gets_its_window_and_is_held(tmp_path: Path, version: int, waits: bool) -> None:

@@ -2,6 +2,7 @@
 
 import random
 import struct
+from collections.abc import Callable
 
 import pytest
 
@@ -201,6 +202,30 @@ def test_a_produce_over_quota_is_passed_on_and_stops_reading() -> None:
     drive.scanner.throttle_time_ms = 0
     drive.feed(b"")
     assert drive.to_node == produce(1) + produce(2)
+
+
+class Indebted(Limited):
+    """The meter of a client that has taken too much by another connection."""
+
+    produce_limited = False
+    debt_ms = 50
+
+    def indebted(self) -> int:
+        return self.debt_ms
+
+
+@pytest.mark.parametrize("request_of", [produce, fetch])
+def test_a_connection_of_a_client_in_debt_passes_no_data_before_it_is_earned(
+    request_of: Callable[[int], bytes],
+) -> None:
+    meter = Indebted()
+    drive = Drive(requests(meter))
+    drive.feed(request_of(1) + request_of(2))
+    assert (drive.to_node, len(drive.scanner.slots), drive.scanner.throttle_time_ms) == (b"", 0, 50)
+    assert drive.scanner.owed is not None
+    meter.debt_ms = drive.scanner.throttle_time_ms = 0
+    drive.feed(b"")
+    assert (len(drive.to_node), len(drive.scanner.slots)) == (len(request_of(1) + request_of(2)), 2)
 
 
 @pytest.mark.parametrize("chunk", [1, 7, 10_000])
