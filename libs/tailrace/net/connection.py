@@ -209,6 +209,11 @@ class Connection(Answering):
         self.give_up(why)
 
     @property
+    def is_idle(self) -> bool:
+        """Whether nothing is owed, unsent or begun."""
+        return not (self.core.slots or self.core.stops or self._filled or self._unsent_bytes)
+
+    @property
     def closing(self) -> bool:
         """Whether the connection has ended or is about to."""
         return bool(self._transport.is_closing())

@@ -18,6 +18,7 @@ from tailrace.net.connection import Connection, HotHandlers
 from tailrace.net.context import principal_of
 from tailrace.net.dispatch import HotHandler, Service
 from tailrace.net.limits.deadline_check import DeadlineCheck
+from tailrace.net.limits.descriptors import make_room, most_descriptor
 from tailrace.net.limits.request_memory_watch import RequestMemoryWatch
 from tailrace.net.limits.seldom import SeldomWarning
 from tailrace.net.tls.encrypted_socket import EncryptedSocket
@@ -82,6 +83,8 @@ class Server:
         self._encryption = encryption
         self._encrypted: list[EncryptedListener] = []
         self.not_kafka = SeldomWarning(service.log, loop_ms, "connection closed")
+        self.most_descriptor = most_descriptor()
+        self._refused = SeldomWarning(service.log, loop_ms, "connection closed")
         RequestMemoryWatch(service.memory)
 
     def opened(self, connection: Connection) -> None:
@@ -98,7 +101,15 @@ class Server:
             self.service.log.warning("connection closed", why=f"{len(self.connections)} connections are open")
             connection.close()
             return
+        if self._few_descriptors(connection) and not make_room(self.connections):
+            self._refused.say(why="few file descriptors are left", client=connection.identity.client)
+            connection.close()
+            return
         self.connections.add(connection)
+
+    def _few_descriptors(self, connection: Connection) -> bool:
+        """Whether a client has one of the last; other services may have them."""
+        return not self.service.internal and connection.socket.fileno() > self.most_descriptor
 
     async def adopt(self, sock: socket.socket, connection: Connection) -> None:
         """Serves a socket that another process accepted and read from; raises OSError if it broke meanwhile."""

@@ -16,6 +16,8 @@ from typing import Any
 from tailrace.metadata.image import MetadataImage
 from tailrace.net.address import Address
 from tailrace.net.context import Identity, principal_of
+from tailrace.net.limits.descriptors import make_room, most_descriptor
+from tailrace.net.limits.seldom import SeldomWarning
 from tailrace.net.quotas.throttled_connections import ThrottledConnections, unlimited
 from tailrace.net.server import bind_unix
 from tailrace.net.tls.encrypted_socket import EncryptedSocket
@@ -88,6 +90,8 @@ class GatewayListener:
         self.hosts = list(hosts)
         self.base_port = base_port
         self.nodes: dict[int, list[Accepting]] = {}
+        self.most_descriptor = most_descriptor()
+        self._refused = SeldomWarning(gateway.log, gateway.clock.monotonic_ms, "connection closed")
 
     def open_node(self, node_id: int) -> None:
         """Opens the node's port on every host; a host this machine does not have (no IPv6) is left out, but not all."""
@@ -145,6 +149,10 @@ class GatewayListener:
         room = gateway.limits.max_connections - len(gateway.connections)
         if self.handshakes is not None:
             room -= len(self.handshakes)
+        if sock.fileno() > self.most_descriptor and not make_room(gateway.connections):
+            self._refused.say(why="few file descriptors are left", client=str(Address(*peer[:2])))
+            sock.close()
+            return
         if self.throttled.refused(sock, peer[0], node_id, room):
             return
         if len(self.throttled) >= room:

@@ -366,3 +366,24 @@ async def test_large_answers_come_one_after_the_other_where_clients_do_not_take_
         client.transport.resume_reading()
         assert len((await client.answer())[1]) == LARGE_ANSWER
     await turns_until(lambda: not answers.held_bytes)
+
+
+async def test_with_few_descriptors_left_idle_connections_make_room(world: World) -> None:
+    world.put_broker(0, await world.peer("broker-0"))
+    first, second = await world.client(), await world.client()
+    for client in (first, second):
+        await client.ask(m.ApiVersionsRequest(), 0)
+    world.listener.most_descriptor = -1
+    third = await world.client()
+    await third.ask(m.ApiVersionsRequest(), 0)
+    assert len(world.gateway.connections) == 2
+
+
+async def test_with_few_descriptors_left_and_nothing_idle_a_connection_is_closed_with_a_reason(world: World) -> None:
+    world.put_broker(0, await world.peer("broker-0"))
+    begun = await world.client()
+    begun.send(produce(1)[:20])
+    await turns_until(lambda: any(not connection.is_idle for connection in world.gateway.connections))
+    world.listener.most_descriptor = -1
+    assert await (await world.client()).closed()
+    assert whys(world) == ["few file descriptors are left"]

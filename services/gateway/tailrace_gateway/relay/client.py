@@ -86,6 +86,11 @@ class ClientLink(Link):
         return bool(self.slots) or self._task is not None or bool(self.pauses & MUTED)
 
     @property
+    def is_idle(self) -> bool:
+        """Whether nothing is owed, unsent or begun; of a client that was handed over its broker knows."""
+        return not (self.busy or self.handed_over or self.outbox or self.tail) and self.requests.between_frames
+
+    @property
     def may_be_handed_over(self) -> bool:
         """Whether the broker can go on from here, quotas and all: nothing is owed, unsent or begun."""
         if self.closed or self.handed_over or self.sock.family == socket.AF_UNIX:
