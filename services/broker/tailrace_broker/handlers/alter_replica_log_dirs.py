@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from tailrace.errors import ErrorCode
 from tailrace.net.context import Context
 from tailrace.wire.messages import AlterReplicaLogDirsRequest, AlterReplicaLogDirsResponse
+from tailrace_broker.handlers.rows import each_row
 
 if TYPE_CHECKING:
     from tailrace_broker.broker import Broker
@@ -34,7 +35,7 @@ async def handle(request: AlterReplicaLogDirsRequest, context: Context, broker: 
             topic_name=name,
             partitions=[
                 _Row(partition_index=index, error_code=int(_move(broker, path, name, index)))
-                for index, path in rows.items()
+                async for index, path in each_row(rows.items())
             ],
         )
         for name, rows in paths.items()

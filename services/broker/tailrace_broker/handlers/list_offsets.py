@@ -34,7 +34,7 @@ from tailrace.wire.hot.list_offsets import (
 )
 from tailrace.wire.messages import ListOffsetsRequest
 from tailrace_broker.fetch.lookups import LogChanged
-from tailrace_broker.handlers.rows import each_row
+from tailrace_broker.handlers.rows import each_row, partition_rows
 
 if TYPE_CHECKING:
     from tailrace_broker.broker import Broker
@@ -98,10 +98,9 @@ def _repeats(asked: AskedOffsets) -> bool:
 async def handle(request: ListOffsetsRequest, context: Context, broker: Broker) -> EncodeBuffer:
     """One row per asked partition; errors are per partition."""
     version, committed = context.api_version, request.isolation_level == _READ_COMMITTED
-    asked = [
+    asked = [  # a topic that is named twice is one by now (wire/repeats.py)
         (topic.name.encode(), WantedOffset(row.partition_index, row.current_leader_epoch, row.timestamp))
-        for topic in request.topics  # one that is named twice is one by now (wire/repeats.py)
-        for row in topic.partitions
+        async for topic, row in partition_rows(request.topics)
     ]
     times = Counter((name, wanted.partition) for name, wanted in asked)
     found: dict[tuple[bytes, int], FoundOffset | None] = {}  # None: a thread has to look
@@ -122,7 +121,7 @@ async def handle(request: ListOffsetsRequest, context: Context, broker: Broker) 
         for _ in left[:_THREADS_EACH]:
             group.create_task(look_up())
     rows: dict[bytes, list[bytes]] = {topic.name.encode(): [] for topic in request.topics}
-    for (name, _), one in found.items():
+    async for (name, _), one in each_row(found.items()):
         assert one is not None
         rows[name].append(encode_found(version, one))
     body = EncodeBuffer()

@@ -17,7 +17,7 @@ While a log dir has too little space, clients' answers carry throttle_time_ms an
 long (KIP-219), then they are refused with KAFKA_STORAGE_ERROR, which every client tries again
 (disk_pressure.py).
 
-fast.py does the same for the usual request with less work, many_rows.py for one of many partitions, a row at a time.
+fast.py does the same for the usual request with less work, many_rows.py for one of many partitions, a few at a time.
 """
 
 from __future__ import annotations
