@@ -38,6 +38,13 @@ LARGE_FOLDERS = {
     "spark/tailrace_spark": 21,
     "spark/tailrace_spark/logs": 17,
 }
+# Rooms that import one another still: the table may only shrink.
+ROOMS_IN_CIRCLES = {
+    "tailrace_broker": {"background", "broker", "compaction", "directories", "fetch", "produce", "replication"},
+    "tailrace_coordinator": {"coordinator", "groups", "shards", "transactions"},
+    "tailrace_gateway": {"gateway", "relay", "suspects"},
+    "wire": {"codec", "encode_buffer", "header", "hot"},
+}
 SCREEN_LINES = 50
 WITH_README = (
     *sorted(path.parent for path in PACKAGES[0].glob("*/__init__.py")),
@@ -132,10 +139,15 @@ def test_no_modules_import_one_another() -> None:
     assert {package.name: found for package in PACKAGES if (found := circles(modules(package)))} == {}
 
 
-def test_no_rooms_of_the_log_import_one_another() -> None:
-    log = PACKAGES[0] / "log"
-    known = {name: path for name, path in modules(PACKAGES[0]).items() if path.is_relative_to(log)}
-    assert room_circles(known) == []
+def test_no_rooms_import_one_another() -> None:
+    new = {}
+    for package in (*PACKAGES, *(path.parent for path in PACKAGES[0].glob("*/__init__.py"))):
+        whole = next(one for one in PACKAGES if package.is_relative_to(one))
+        known = {name: path for name, path in modules(whole).items() if path.is_relative_to(package)}
+        found = {room for circle in room_circles(known) for room in circle}
+        if more := found - ROOMS_IN_CIRCLES.get(package.name, set()):
+            new[package.name] = more
+    assert new == {}, "a value type or a constant is on the wrong floor"
 
 
 def test_a_circle_for_types_alone_is_seen(tmp_path: Path) -> None:
