@@ -1,15 +1,16 @@
 """The one typed decode and encode over kafka-python's schema-driven structs.
 
-Bodies are checked against their schema first (strict.py), and whatever fails becomes Malformed: the caller closes the
-connection, as Apache Kafka does.
+Bodies are decoded by decoder.py, and what does not match its schema is Malformed: the caller closes the connection, as
+Apache Kafka does.
 """
 
 from __future__ import annotations
 
-from struct import Struct, error
+from struct import Struct
 from typing import Any
 
 from tailrace.wire.apis import INTERNAL_APIS, ApiKey
+from tailrace.wire.decoder import decode
 from tailrace.wire.encode_buffer import EncodeBuffer
 from tailrace.wire.header import response_header_bytes, skip_tags
 from tailrace.wire.library import compiled_encoder, set_version
@@ -17,7 +18,6 @@ from tailrace.wire.limits import CODES
 from tailrace.wire.malformed import Malformed, TooManyRows
 from tailrace.wire.messages import ApiMessage
 from tailrace.wire.repeats import answered_once
-from tailrace.wire.strict import Excess, check
 
 __all__ = [
     "Malformed",
@@ -36,20 +36,12 @@ __all__ = [
 _SIZE_AND_CORRELATION = Struct(">ii")
 _CORRELATION = Struct(">i")
 _NO_TAGS = b"\x00"
+_NO_ERROR = b"\x00\x00"
 
 
 # librdkafka (2.16) asks for all topics with an array count of four bytes in a flexible Metadata request, which leaves
 # three bytes over. Kafka ignores trailing bytes everywhere; here only where a real client needs it.
 _TRAILING_BYTES_FROM = 9
-
-
-def _decode(message: type[ApiMessage], version: int, body: Any, trailing: bool = False) -> tuple[Any, Excess | None]:
-    view = memoryview(body)
-    excess = check(message, version, view, trailing)
-    try:
-        return message.decode(view, version=version), excess
-    except (ValueError, IndexError, AssertionError, error, TypeError) as failure:
-        raise Malformed(f"{message.__name__} v{version}: {failure}") from failure
 
 
 def decode_request(key: int, version: int, body: Any) -> Any:
@@ -58,7 +50,7 @@ def decode_request(key: int, version: int, body: Any) -> Any:
     Raises Malformed; TooManyRows for one that its API refuses with an error code.
     """
     trailing = key == ApiKey.METADATA and version >= _TRAILING_BYTES_FROM
-    request, excess = _decode(INTERNAL_APIS[key].request, version, body, trailing)
+    request, excess = decode(INTERNAL_APIS[key].request, version, body, trailing)
     if excess is not None:
         path, (most, above) = excess
         raise TooManyRows(f"{path} has more than {most} rows in one request", request, CODES[above])
@@ -67,7 +59,9 @@ def decode_request(key: int, version: int, body: Any) -> Any:
 
 def decode_response(key: int, version: int, body: Any) -> Any:
     """Decodes a response's body (header already taken off). Raises Malformed."""
-    response, _ = _decode(INTERNAL_APIS[key].response, version, body)
+    if key == ApiKey.API_VERSIONS and bytes(body[:2]) != _NO_ERROR:
+        version = 0  # KIP-511: of a peer that does not know the version
+    response, _ = decode(INTERNAL_APIS[key].response, version, body)
     return response
 
 

@@ -7,6 +7,8 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
+from kafka.protocol.schemas.fields.codecs.types import BitField
+
 
 def struct_of(message: Any) -> Any:
     """The schema of a message or of a row, as a field that has fields."""
@@ -40,3 +42,14 @@ def set_version(message: Any, version: int) -> None:
     # Its API_VERSION property wants a header slot, which messages it decoded do not have.
     message._header = None
     message._version = version
+
+
+def class_of(message: Any) -> Any:
+    """The class of the objects that are messages of one API."""
+    return message[None]
+
+
+def bits_of(number: int) -> set[int] | None:
+    """What a bit field holds; None for the one that says nothing."""
+    found: set[int] = BitField.from_32_bit_field(number)
+    return None if found == {31} else found

@@ -19,6 +19,8 @@ CODES: Final[Mapping[str, int]] = {"INVALID_REQUEST": 42, "POLICY_VIOLATION": 44
 
 
 PAGE: Final = 1_000
+# A compact string could be longer. Apache Kafka closes the connection over one, as no record could hold it.
+MOST_STRING_BYTES: Final = 32_767
 _Row = TypeVar("_Row")
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from operator import attrgetter
 from typing import Any, Final
 
 from tailrace.wire.apis import ApiKey
@@ -36,8 +37,6 @@ class KeptRows:
 
 Rule = Once | KeptRows
 VALUES: Final = Once()
-_PARTS: Final = 64
-_TAKEN_AT_ONCE: Final = 500
 _REFUSED: Final = KeptRows("repeats are refused, as in Apache Kafka")
 _PER_ROW: Final = KeptRows("each row is answered or refused by a row of a size that is its own")
 _INSIDE: Final = KeptRows("read into one value of its row; no answer tells it")
@@ -226,51 +225,35 @@ def _take_out(owner: Any, name: str, inside: _List) -> None:
         rows = _distinct(rows, inside.rule, inside.inner)
         setattr(owner, name, rows)
     for inner, below in inside.inner.items():
-        for row in rows:
-            _take_out(row, inner, below)
+        if _has(rows[0], inner):
+            for row in rows:
+                found = getattr(row, inner)
+                if found and (below.inner or len(found) > 1):
+                    _take_out(row, inner, below)
+
+
+def _has(row: Any, name: str) -> bool:
+    """Whether rows of this version have the field; where they have not, all have its default."""
+    return bool(row.fields[name].for_version_q(row.version))
 
 
 def _distinct(rows: list[Any], rule: Once, inner: Mapping[str, _List]) -> list[Any]:
     if not rule.by:
-        return _values(rows)
-    places: list[dict[tuple[Any, ...], int]] = [{} for _ in range(_PARTS)]
+        return list(dict.fromkeys(rows))
+    which = attrgetter(*[name for name in rule.by if _has(rows[0], name)])
+    if len(set(map(which, rows))) == len(rows):  # as nearly all clients ask
+        return rows
+    places: dict[Any, int] = {}
     found: list[Any] = []
-    for row in _taken(rows):
-        which = tuple([getattr(row, name) for name in rule.by])
-        known = places[hash(which) % _PARTS]
-        at = known.setdefault(which, len(found))
+    for row in rows:
+        at = places.setdefault(which(row), len(found))
         if at == len(found):
             found.append(row)
             continue
         first, found[at] = found[at], row if rule.last else found[at]
         for name, below in inner.items():
             setattr(found[at], name, _joined(getattr(first, name), getattr(row, name), below.rule))
-    while places:
-        del places[-1]
     return found
-
-
-def _values(rows: list[Any]) -> list[Any]:
-    """In parts: a set that holds all of them takes long to grow, which is one step for the interpreter."""
-    seen: list[set[Any]] = [set() for _ in range(_PARTS)]
-    found = []
-    for value in _taken(rows):
-        known = seen[hash(value) % _PARTS]
-        if value not in known:
-            known.add(value)
-            found.append(value)
-    while seen:
-        del seen[-1]
-    return found
-
-
-def _taken(rows: list[Any]) -> Iterator[Any]:
-    """The rows in their order, taken out of the list: freed all at once, they would be one long step as well."""
-    rows.reverse()
-    while rows:
-        some = rows[-_TAKEN_AT_ONCE:]
-        del rows[-_TAKEN_AT_ONCE:]
-        yield from reversed(some)
 
 
 def _joined(first: list[Any] | None, second: list[Any] | None, rule: Rule) -> list[Any] | None:

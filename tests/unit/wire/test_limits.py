@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from support.largest import Largest, lists_of
-from tailrace.wire import codec, limits, strict
+from tailrace.wire import codec, decoder, limits
 from tailrace.wire.apis import APIS, INTERNAL_APIS, Api, ApiKey
 from tailrace.wire.header import parse_request_header
 from tailrace.wire.hot.fetch import decode_fetch
@@ -49,10 +49,10 @@ def lowered(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         return found._replace(most=found.most // 1000)
 
     monkeypatch.setattr(limits, "HIGHEST", HIGHEST // 1000)
-    monkeypatch.setattr(strict, "ceiling", lower)
-    strict.checker.cache_clear()
+    monkeypatch.setattr(decoder, "ceiling", lower)
+    decoder.decoder.cache_clear()
     yield
-    strict.checker.cache_clear()
+    decoder.decoder.cache_clear()
 
 
 @pytest.mark.parametrize("api", INTERNAL_APIS.values(), ids=lambda api: ApiKey(api.key).name)

@@ -12,9 +12,8 @@ from typing import Any, NamedTuple
 
 from tailrace.wire.apis import ApiKey
 from tailrace.wire.hot.tags import read_tags
-from tailrace.wire.limits import ceiling
+from tailrace.wire.limits import MOST_STRING_BYTES, ceiling
 from tailrace.wire.malformed import Malformed
-from tailrace.wire.strict import MOST_STRING_BYTES
 from tailrace.wire.varint import read_unsigned, unsigned
 
 _I16 = Struct(">h")

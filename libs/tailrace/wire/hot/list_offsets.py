@@ -11,9 +11,9 @@ from collections.abc import Iterable, Mapping
 from struct import Struct, error
 from typing import NamedTuple, TypeAlias
 
+from tailrace.wire.limits import MOST_STRING_BYTES
 from tailrace.wire.malformed import Malformed
 from tailrace.wire.messages import ListOffsetsRequest
-from tailrace.wire.strict import MOST_STRING_BYTES
 from tailrace.wire.varint import read_unsigned, unsigned
 
 _I16 = Struct(">h")

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from tailrace.errors import ApiError, ErrorCode
 from tailrace.state import Token
 from tailrace.steps import Steps
+from tailrace.wire.limits import MOST_STRING_BYTES
 from tailrace.wire.messages import JoinGroupRequest
-from tailrace.wire.strict import MOST_STRING_BYTES
 from tailrace_coordinator.groups.classic.group import ClassicGroup, GroupState, classic_group
 from tailrace_coordinator.groups.classic.member import Member, Protocols
 from tailrace_coordinator.groups.classic.rebalance import (
