@@ -34,7 +34,6 @@ NOT_CODE = {
 ONE_FILE_FOR_EACH_API = {"handlers", "decide"}
 # Folders with more, and how many.
 LARGE_FOLDERS = {
-    "libs/tailrace/net": 16,  # until pieces.py goes
     "spark/tailrace_spark": 21,
     "spark/tailrace_spark/logs": 17,
 }

@@ -1,10 +1,9 @@
-"""Large requests and answers are decoded, encoded and let go by a thread: everybody else's are handled meanwhile.
+"""Large requests and answers are decoded and encoded by a thread: all others are handled meanwhile.
 
-The schema-driven codec takes some ten microseconds a row: for a hundred thousand rows longer than others can be kept
-waiting, and a session may end over it. One thread does it, in the order of the requests, and gives the interpreter back
-some times a millisecond. It gives it back between two steps of Python only, so nothing here is one long step: rows are
-freed some hundred at a time, Python's own garbage collections wait until they are, and no large answer is ever copied
-or joined as a whole (wire/encode_buffer.py).
+The schema-driven codec takes some microseconds a row: for the rows of one request longer than others can be kept
+waiting. One thread does it, in the order of the requests, and gives the interpreter back some times a millisecond,
+between two steps of Python. Python's own garbage collections wait until the rows are freed, and no large answer is ever
+copied or joined as a whole (wire/encode_buffer.py). Plain functions over many rows are run by it, too (over_rows, run).
 """
 
 from __future__ import annotations
@@ -17,8 +16,6 @@ from functools import partial
 from typing import Any, Final, TypeVar
 
 from tailrace.net.garbage_collection import COLLECTIONS, VERY_LARGE_BYTES
-from tailrace.net.let_go import let_go
-from tailrace.net.switching import Switching
 from tailrace.wire import codec
 from tailrace.wire.library import struct_of
 from tailrace.wire.malformed import TooManyRows
@@ -48,11 +45,7 @@ class Large:
             return
         await self._after_a_collection(len(body))
         with COLLECTIONS.while_in_use(len(body)):
-            request = await self._message(partial(codec.decode_request, key, version, body))
-            try:
-                yield request
-            finally:
-                self.let_go(request)
+            yield await self.run(partial(codec.decode_request, key, version, body))
 
     async def _after_a_collection(self, size_bytes: int) -> None:
         """A very large message waits for the collection that is due: it has none of its rows to walk then."""
@@ -73,10 +66,7 @@ class Large:
         """As codec.encode_response, likewise; nobody has the response any more."""
         if not has_many_rows(response):
             return codec.encode_response(response, version, correlation_id)
-        try:
-            return await self.run(partial(codec.encode_large_response, response, version, correlation_id))
-        finally:
-            self.let_go(response)
+        return await self.run(partial(codec.encode_large_response, response, version, correlation_id))
 
     async def encode_request(
         self, request: ApiMessage, version: int, correlation_id: int, client_id: str | None
@@ -91,11 +81,7 @@ class Large:
         """As decode_response, for as long as the block runs."""
         await self._after_a_collection(len(frame))
         with COLLECTIONS.while_in_use(len(frame)):
-            response = await self.decode_response(key, version, frame)
-            try:
-                yield response
-            finally:
-                self.let_go(response)
+            yield await self.decode_response(key, version, frame)
 
     async def decode_response(self, key: int, version: int, frame: bytes | memoryview) -> Any:
         """As codec.decode_response, of a whole frame, likewise; to be let go while the request is still there."""
@@ -104,7 +90,7 @@ class Large:
     async def decode_answer(self, key: int, version: int, answer: bytes | bytearray | memoryview) -> Any:
         """The same of a frame without its size."""
         work = partial(codec.decode_response, key, version, codec.response_body(key, version, answer))
-        return await self._message(work) if len(answer) >= LARGE_BYTES else work()
+        return await self.run(work) if len(answer) >= LARGE_BYTES else work()
 
     async def refuse(self, request: Any, key: int, version: int, code: int, message: str | None = None) -> Any:
         """As refuse.refuse, likewise: the code in every row of the request."""
@@ -121,47 +107,24 @@ class Large:
         """What is made of all rows of a message: by the thread if they are many."""
         return await self.run(work) if has_many_rows(message) else work()
 
-    def let_go(self, message: Any) -> None:
-        """Frees the rows of a message that nobody needs any more: by the thread if they are many."""
-        if has_many_rows(message):
-            self.begin(partial(let_go, message))
-
     async def run(self, work: Callable[[], _Made]) -> _Made:
         """What the thread makes of it, after what it was given before."""
         return await asyncio.wrap_future(self.begin(work))
-
-    async def _message(self, work: Callable[[], Any]) -> Any:
-        """As run; where nobody waits any more the message is let go by the thread, when it is there."""
-        begun = self.begin(work)
-        try:
-            return await asyncio.wrap_future(begun)
-        except asyncio.CancelledError:
-            begun.add_done_callback(_let_go_made)
-            raise
 
     def begin(self, work: Callable[[], _Made]) -> Future[_Made]:
         """Has the thread do it, after what it was given before."""
         if self._threads is None:
             self._threads = ThreadPoolExecutor(1, "codec")
-        Switching.hold()
         COLLECTIONS.hold()
         try:
             ended = self._threads.submit(work)
         except RuntimeError:  # no thread can be started: nobody would release
-            _release()
+            COLLECTIONS.release()
             raise
-        ended.add_done_callback(lambda _: _release())  # by the thread: the loop may have been closed meanwhile
+        ended.add_done_callback(
+            lambda _: COLLECTIONS.release()
+        )  # by the thread: the loop may have been closed meanwhile
         return ended
-
-
-def _let_go_made(ended: Future[Any]) -> None:
-    if not ended.cancelled() and ended.exception() is None:
-        let_go(ended.result())
-
-
-def _release() -> None:
-    COLLECTIONS.release()
-    Switching.release()
 
 
 def has_many_rows(message: Any, most: int = MANY_ROWS) -> bool:

@@ -8,15 +8,14 @@ that kind are handled at once. Where rows take longer than that a piece ends by 
 from __future__ import annotations
 
 import asyncio
-import heapq
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Hashable, Iterable, Iterator
-from typing import Any, Final, Generic, TypeVar
+from collections.abc import AsyncIterator, Callable, Hashable, Iterable
+from typing import Any, Final, TypeVar
 from weakref import WeakKeyDictionary
 
 from tailrace.net.spread import Spread
 from tailrace.processor_time import thread_time_ms
-from tailrace.steps import Steps, whole
+from tailrace.steps import Steps
 
 ROWS_AT_ONCE: Final = 500
 _FREED_AT_ONCE: Final = 100
@@ -61,29 +60,6 @@ async def others_first() -> None:
     await turns.wait()
 
 
-class Piece:
-    """How much of a piece of work is done, for work that is no loop over rows of one kind."""
-
-    def __init__(self, at_once: int = ROWS_AT_ONCE) -> None:
-        self._at_once = at_once
-        self._step = self._look = max(1, at_once // _LOOKS)
-        self._done = 0
-        self._began = 0.0
-
-    def is_whole(self) -> bool:
-        """To be asked after every row: whether others should have their turn now. Then the next piece begins."""
-        if not self._done:
-            self._look, self._began = self._step, thread_time_ms()
-        self._done += 1
-        if self._done < self._look:
-            return False
-        self._look = self._done + self._step
-        if self._done < self._at_once and thread_time_ms() - self._began <= _MOST_MS:
-            return False
-        self._done = 0
-        return True
-
-
 async def in_pieces(
     rows: Iterable[_Row], at_once: int = ROWS_AT_ONCE, weigh: Callable[[_Row], int] | None = None
 ) -> AsyncIterator[_Row]:
@@ -103,14 +79,6 @@ async def in_pieces(
                 done, look, began = 0, step, thread_time_ms()
 
 
-def with_rows(owners: Iterable[_Row], name: str) -> Iterator[tuple[_Row, Any]]:
-    """Each of the owners with None and then with each row of its list of that name: so the empty ones count, too."""
-    for owner in owners:
-        yield owner, None
-        for row in getattr(owner, name):
-            yield owner, row
-
-
 async def in_turns(steps: Steps[_Found]) -> _Found:
     """What a generator returns; wherever it yields others have their turn."""
     while True:
@@ -120,38 +88,6 @@ async def in_turns(steps: Steps[_Found]) -> _Found:
             found: _Found = ended.value
             return found
         await others_first()
-
-
-class Prepared(Generic[_Found]):
-    """What takes long to make and is read in one step, as by a page of metrics: made in pieces right before."""
-
-    def __init__(self, steps: Callable[[], Steps[_Found]]) -> None:
-        self.steps = steps
-        self._made: list[_Found] = []
-
-    async def prepare(self) -> None:
-        """Makes it for the next take, which is to follow in the same turn of the loop."""
-        self._made = [await in_turns(self.steps())]
-
-    def take(self) -> _Found:
-        """What was prepared, once; else it is made without a pause."""
-        return self._made.pop() if self._made else whole(self.steps())
-
-
-async def in_order(texts: Iterable[str]) -> list[str]:
-    """As sorted, which of very many is one long step: pieces of them are sorted, then merged."""
-    unsorted = [list[str]()]
-    async for text in in_pieces(texts):
-        if len(unsorted[-1]) == ROWS_AT_ONCE:
-            unsorted.append([])
-        unsorted[-1].append(text)
-    if len(unsorted) == 1:
-        return sorted(unsorted[0])
-    async for piece in in_pieces(unsorted, 4):
-        piece.sort()
-    merged = [text async for text in in_pieces(heapq.merge(*unsorted))]
-    await freed(unsorted)
-    return merged
 
 
 async def each_once(rows: AsyncIterator[_Key]) -> Spread[_Key, None]:

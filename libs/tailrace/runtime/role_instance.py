@@ -7,6 +7,7 @@ import contextlib
 import os
 import random
 import resource
+import sys
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,6 +27,10 @@ if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry
 
     from tailrace.config import Config
+
+
+# How long a thread that computes may keep the interpreter from the event loop; Python's own interval is 5 ms.
+_SWITCH_SECONDS = 0.0002
 
 
 class Reporter(Protocol):
@@ -54,6 +59,7 @@ async def run_service(service: RoleInstance, stop: asyncio.Event, *, alone: bool
     """
     if alone:
         SURVIVORS.begin()
+        sys.setswitchinterval(_SWITCH_SECONDS)
     _allow_open_files()
     messages.load_all()
     environment = environment_for(service)

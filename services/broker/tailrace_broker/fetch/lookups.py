@@ -17,7 +17,6 @@ from tailrace.log.background_lookup import Search
 from tailrace.log.read import TimestampOffset
 from tailrace.log.segment import background_scan
 from tailrace.log.segment.view import BackgroundScan
-from tailrace.net.switching import Switching
 
 _THREADS: Final = 4
 _Done: TypeAlias = Callable[[OSError | None], None]
@@ -65,7 +64,6 @@ class Lookups:
 
     def _begin(self, run: Callable[[], Any], stop: Callable[[], None]) -> asyncio.Future[Any]:
         self.count += 1
-        Switching.hold()
         ended = asyncio.get_running_loop().run_in_executor(self._threads, run)
         self._running[ended] = stop
         ended.add_done_callback(self._ended)
@@ -73,7 +71,6 @@ class Lookups:
 
     def _ended(self, ended: asyncio.Future[Any]) -> None:
         del self._running[ended]
-        Switching.release()
 
     def close(self) -> None:
         """Stops what runs, and waits for that."""

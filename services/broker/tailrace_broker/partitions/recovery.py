@@ -22,7 +22,6 @@ from tailrace.log.directory.log_dir import LogDir
 from tailrace.log.directory.pending_recovery import Recovery
 from tailrace.log.log import Log
 from tailrace.log.recovery.loader import RecoveryStopped
-from tailrace.net.switching import Switching
 from tailrace_broker.partitions.partition import Partition
 
 _MOST_THREADS: Final = 64  # of all log dirs together
@@ -57,7 +56,6 @@ class Recoveries:
         self._threads = ThreadPoolExecutor(_MOST_THREADS, "recovery")
         self._cut: list[TopicPartition] = []  # not told of yet
         self._closed = True
-        self._held = 0  # of Switching
 
     async def run(self) -> None:
         """Until cancelled: then stops what runs, waits for the threads, and lets their dirs know."""
@@ -101,13 +99,11 @@ class Recoveries:
             self.on_recovered(*key)
             return
         self._running[log_dir] += 1
-        self._hold()
         ended = asyncio.get_running_loop().run_in_executor(self._threads, recovery.run)
         ended.add_done_callback(partial(self._ended, log_dir, recovery))
 
     def _ended(self, log_dir: LogDir, recovery: Recovery, ended: asyncio.Future[None]) -> None:
         self._running[log_dir] -= 1
-        self._release()
         error = None if ended.cancelled() else ended.exception()
         if self._closed or ended.cancelled():
             return
@@ -134,13 +130,11 @@ class Recoveries:
         loan = log_dir.lend(key, change)
         partition.close()
         partition.recovering, partition.syncing = True, False
-        self._hold()
         ended = asyncio.get_running_loop().run_in_executor(self._threads, loan.run)
         ended.add_done_callback(partial(self._changed, log_dir, loan))
         return True
 
     def _changed(self, log_dir: LogDir, loan: BorrowedLog, ended: asyncio.Future[None]) -> None:
-        self._release()
         error = None if ended.cancelled() else ended.exception()
         if self._closed:
             return  # the log dir takes it back when it closes
@@ -177,14 +171,3 @@ class Recoveries:
             if wanted or log_dir.tails.begun:
                 log_dir.tails.give_up()
         self._threads.shutdown(cancel_futures=True)
-        while self._held:  # the loop may end before it hears of them
-            self._release()
-
-    def _hold(self) -> None:
-        self._held += 1
-        Switching.hold()
-
-    def _release(self) -> None:
-        if self._held:
-            self._held -= 1
-            Switching.release()

@@ -15,7 +15,6 @@ from typing import Final, NamedTuple
 
 from tailrace.errors import ApiError
 from tailrace.log.limits import Examined, Limits
-from tailrace.net.switching import Switching
 
 # Each may have MAX_DECOMPRESSED_BYTES in memory, and takes the interpreter from the event loop half of the time.
 _THREADS: Final = 2
@@ -91,14 +90,12 @@ class Examiner:
 
     def begin(self, examination: Examination, done: Callable[[BaseException | None], None]) -> None:
         """Calls done once it has run, with what that ended with; not if it was cancelled."""
-        Switching.hold()
         ended = asyncio.get_running_loop().run_in_executor(self._threads, examination.run)
         self._running[ended] = examination
         ended.add_done_callback(partial(self._ended, done))
 
     def _ended(self, done: Callable[[BaseException | None], None], ended: asyncio.Future[None]) -> None:
         del self._running[ended]
-        Switching.release()
         if not ended.cancelled():
             done(ended.exception())
 

@@ -7,7 +7,6 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
 from tailrace.clock import Cancellable, Clock
-from tailrace.net.switching import Switching
 from tailrace_controller.metadata_log.port import MetadataStore
 
 T = TypeVar("T")
@@ -34,27 +33,25 @@ class Database:
         when nobody waits for the job any more: once this returned or raised, the job is over, or will not begin.
         """
         async with self._turn:
-            with Switching.held():
-                running = asyncio.wrap_future(self._thread.submit(self._run, job))
-                with self._watched(timeout_ms if self.shared else None):
-                    try:
-                        return await asyncio.shield(running)
-                    except asyncio.CancelledError:
-                        if self.shared:
+            running = asyncio.wrap_future(self._thread.submit(self._run, job))
+            with self._watched(timeout_ms if self.shared else None):
+                try:
+                    return await asyncio.shield(running)
+                except asyncio.CancelledError:
+                    if self.shared:
+                        await asyncio.wait([running], timeout=GRACE_S)
+                        given_up = False
+                        while not running.done() and not given_up:  # it may only be about to connect
+                            given_up = self._interrupt()
                             await asyncio.wait([running], timeout=GRACE_S)
-                            given_up = False
-                            while not running.done() and not given_up:  # it may only be about to connect
-                                given_up = self._interrupt()
-                                await asyncio.wait([running], timeout=GRACE_S)
-                        running.cancel()
-                        if running.done() and not running.cancelled():
-                            running.exception()  # nobody is interested in it
-                        raise
+                    running.cancel()
+                    if running.done() and not running.cancelled():
+                        running.exception()  # nobody is interested in it
+                    raise
 
     async def beside(self, work: Callable[[], T]) -> T:
         """Runs what takes long and needs no database in another thread: renewals, and all else, go on."""
-        with Switching.held():
-            return await asyncio.to_thread(work)
+        return await asyncio.to_thread(work)
 
     async def news(self, timeout_ms: float) -> None:
         """Returns when the lease row may have changed, or after the timeout. OutcomeUnknown without a connection."""

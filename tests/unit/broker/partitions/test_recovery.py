@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import errno
-import sys
 import threading
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -29,8 +28,6 @@ from tailrace.log.filesystem.memory import MemoryFile, MemoryFilesystem
 from tailrace.net.background import beside
 from tailrace.wire.messages import AlterReplicaLogDirsRequest, DescribeLogDirsRequest
 from tailrace_broker.partitions import recovery
-
-USUAL_SECONDS = sys.getswitchinterval()  # before any test: a thread of another one may still have it short
 
 NOT_HERE = ErrorCode.NOT_LEADER_OR_FOLLOWER
 NEW_ID = UUID(int=99)
@@ -157,14 +154,6 @@ async def test_a_disk_that_fails_under_a_recovery_is_offline_and_the_broker_goes
         await recovered(node)
         assert node.broker.storage.offline
         assert (await node.produce(0, batch(b"a"))).error_code == ErrorCode.KAFKA_STORAGE_ERROR
-
-
-async def test_threads_switch_as_before_when_a_broker_has_stopped_under_a_recovery(tmp_path: Path) -> None:
-    disk = await killed(tmp_path)
-    async with recovering(tmp_path, disk):
-        assert sys.getswitchinterval() < USUAL_SECONDS
-        disk.go_on.set()
-    assert sys.getswitchinterval() == USUAL_SECONDS
 
 
 async def test_what_is_being_recovered_is_described_and_does_not_move(tmp_path: Path) -> None:
