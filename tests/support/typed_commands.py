@@ -139,6 +139,7 @@ OTHERS: Final[Mapping[str, str]] = {
     "quota top": "cli/daily/test_quotas.py",
     "status": "cli/daily/test_status.py",
     "health": "runtime/test_health.py",
+    "completion": "cli/test_completion.py",
     "dump-log": "cli/files/test_dump.py",
     "verify-log": "cli/files/test_dump.py",
     "import-kafka": "cli/files/test_importing.py",

@@ -9,8 +9,9 @@ from importlib import import_module
 from typing import Annotated, Any, Final, NamedTuple, cast
 
 import typer
-from typer.core import TyperGroup
+from typer.core import TyperCommand, TyperGroup
 
+from tailrace.cli.completion import is_asked, prepare, typed
 from tailrace.cli.preload import kafka_without_clients
 
 
@@ -22,6 +23,7 @@ class Command(NamedTuple):
     about: str
 
 
+_HELP: Final = ["-h", "--help"]
 _DAILY: Final = "tailrace.cli.daily"
 _FILES: Final = "tailrace.cli.files"
 _ELSEWHERE: Final = "these start before typer is loaded (command.py); they are here for --help alone"
@@ -47,6 +49,7 @@ COMMANDS: Final = {
     "import-kafka": Command(f"{_FILES}.importing", "import_kafka", "Take over a stopped Apache Kafka's directories."),
     "export-kafka": Command(f"{_FILES}.exporting", "export_kafka", "Write directories that Apache Kafka starts on."),
     "demo": Command(_ELSEWHERE, "", "Stream this machine's log lines through a cluster."),
+    "completion": Command("tailrace.cli.completion", "completion", "Print what makes a shell complete commands."),
     "controller": Command(_ELSEWHERE, "", "Run one controller."),
     "coordinator": Command(_ELSEWHERE, "", "Run one coordinator."),
     "gateway": Command(_ELSEWHERE, "", "Run one gateway."),
@@ -62,7 +65,11 @@ class _Commands(TyperGroup):
         return list(COMMANDS)
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        return _loaded(cmd_name) if cmd_name in COMMANDS else None
+        if cmd_name not in COMMANDS:
+            return None
+        if is_asked() and cmd_name not in typed():  # its name alone, for which no module is imported
+            return TyperCommand(cmd_name, help=COMMANDS[cmd_name].about)
+        return _loaded(cmd_name)
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         with formatter.section("Commands"):
@@ -82,11 +89,19 @@ def _loaded(name: str) -> Any:
         alone.command(name, help=command.about if command.module == _ELSEWHERE else None)(found)
         found = alone
     made = typer.main.get_command(found)
+    _add_short_help(made)
     if command.module.startswith(_DAILY):
         from tailrace.cli.daily.deadline import add_timeout
 
         add_timeout(made)
     return made
+
+
+def _add_short_help(command: Any) -> None:
+    """-h beside --help, of a command and of those in it."""
+    command.context_settings["help_option_names"] = _HELP
+    for inner in getattr(command, "commands", {}).values():
+        _add_short_help(inner)
 
 
 def _started_earlier(arguments: Annotated[list[str] | None, typer.Argument()] = None) -> None:
@@ -113,6 +128,13 @@ def _about(
 
 
 app = typer.Typer(
-    cls=_Commands, no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None
+    cls=_Commands,
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+    context_settings={"help_option_names": _HELP},
 )
 app.callback()(_about)
+if is_asked():
+    prepare()
