@@ -52,9 +52,9 @@ class DeferredQueue:
                 future.set_result(None)
 
     def refuse(self, offset: int, why: str) -> None:
-        """The decision that ends at this offset is not written: INVALID_REQUEST for its sender, the first that waits.
+        """Answers INVALID_REQUEST to the sender of the decision that ends at this offset, which is not written.
 
-        Those that were taken after it saw it: NOT_CONTROLLER, so that they come again.
+        Its sender is the first that waits for the offset. All others get NOT_CONTROLLER and retry: they saw it.
         """
         sender = next((future for end, future in self._replies if end == offset and not future.done()), None)
         if sender is not None:

@@ -9,7 +9,7 @@ from tailrace_controller.metadata_log.lease_row import Lease
 
 
 class Unheard(Exception):
-    """Nobody speaks to this controller any more; another one may be reached."""
+    """No service speaks to this controller any more; another controller may be reached."""
 
 
 class HeldLease:
@@ -66,7 +66,7 @@ class HeldLease:
         return True
 
     def heard(self) -> None:
-        """Somebody speaks to this controller."""
+        """A service speaks to this controller."""
         self._gave_away = False
 
     async def until_due(self) -> None:

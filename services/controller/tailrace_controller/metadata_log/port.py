@@ -9,7 +9,7 @@ from tailrace_controller.metadata_log.stored import ReplayPosition, ReportPart, 
 
 
 class MetadataStore(Protocol):
-    """One connection to the database, used by one thread; Store says what each raises."""
+    """One connection to the database, used by one thread. The errors are documented at Store."""
 
     def follow(self, position: ReplayPosition) -> StoredLog: ...
 
