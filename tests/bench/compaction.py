@@ -25,6 +25,7 @@ from bench import client
 from bench.report import say
 from bench.section import Section
 from support.raw import Raw, build
+from tailrace.log.compaction import plan
 from tailrace.log.config import LogConfig
 from tailrace.log.filesystem.real import RealFilesystem
 from tailrace.log.log import Log
@@ -81,7 +82,7 @@ async def clean_alone(folder: Path, megabytes: int, size: int, codec: Codec) -> 
         log.append([batch], 0, 0, from_client=False)
     log.roll()
     log.flush()
-    compaction = log.begin_compaction(int(time.time() * 1000), log.log_end_offset)
+    compaction = plan.begin(log, int(time.time() * 1000), log.log_end_offset)
     worker = ProcessWorker(os.memfd_create("pace"))
     assert compaction is not None
     before = log.size_bytes

@@ -15,6 +15,7 @@ from tailrace.log.config import LogConfig
 from tailrace.log.filesystem.guard import Guard
 from tailrace.log.filesystem.real import RealFilesystem
 from tailrace.log.log import Log
+from tailrace.log.retention import delete_retention
 from tailrace.records.batch import validate
 from tailrace.records.record import Record, build
 from tailrace.wire.apis import ApiKey
@@ -107,7 +108,7 @@ def log_steps(size: int, folder: Path) -> tuple[dict[str, Step], Log]:
 
 def _recycle(log: Log) -> None:
     """Drops old segments, so that the measured appends write to memory that was touched before."""
-    log.delete_retention(1, log.log_end_offset)
+    delete_retention(log, 1, log.log_end_offset)
     for path in log.segments.pending_deletions.due(1):
         Path(path).unlink()
 

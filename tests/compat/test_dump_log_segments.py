@@ -36,6 +36,7 @@ from tailrace.coordination.transaction_records import (
 from tailrace.coordination.transaction_records import encode as encode_transaction
 from tailrace.errors import ErrorCode
 from tailrace.kafka.topics import TRANSACTION_STATE_TOPIC
+from tailrace.log.compaction import plan
 from tailrace.log.config import LogConfig
 from tailrace.log.directory.log_dir import LogDir
 from tailrace.log.filesystem.pending_deletions import remove_paths
@@ -112,10 +113,10 @@ def filled_partition(path: Path) -> Path:
     logs = LogDir.open(RealFilesystem(), str(path), node_id=0, cluster_id="dump", now_ms=NOW)
     log = logs.create("topic", 0, uuid4(), CONFIG)
     fill(log, range(120))
-    compaction = log.begin_compaction(NOW, log.log_end_offset)
+    compaction = plan.begin(log, NOW, log.log_end_offset)
     assert compaction is not None
     compaction.run()
-    log.finish_compaction(compaction)
+    plan.finish(log, compaction)
     fill(log, range(120, 250))
     directory = Path(log.directory)
     remove_paths(logs.guard, logs.pending_deletions.due(NOW + CONFIG.file_delete_delay_ms))

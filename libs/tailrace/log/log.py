@@ -7,20 +7,16 @@ run() touches nothing of the log.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import partial
 from itertools import islice
 from math import inf
 from typing import Final
 
 from tailrace.errors import ApiError, ErrorCode
-from tailrace.log import append, flush, lookup, retention, truncate
+from tailrace.log import append, flush, lookup, truncate
 from tailrace.log.append import LogAppendResult
 from tailrace.log.background_lookup import Search
-from tailrace.log.compaction import plan
-from tailrace.log.compaction.cleanable import Dirt, assess
-from tailrace.log.compaction.rewrite import Compaction
-from tailrace.log.compaction.rewrite import RewriteLimits as CleanerLimits
 from tailrace.log.config import LogSettings
 from tailrace.log.filesystem.port import Filesystem
 from tailrace.log.flush import Flush
@@ -28,7 +24,6 @@ from tailrace.log.local_log import PRODUCER_ID_EXPIRATION_MS, LocalLog, Recovery
 from tailrace.log.producers.snapshots import load_producers
 from tailrace.log.read import Slice, TimestampOffset
 from tailrace.log.recovery.loader import RecoveryProgress, recover
-from tailrace.log.retention import Look
 from tailrace.log.segment.search import collect_aborted, end_within, indexes_of, max_timestamp, position_of
 from tailrace.log.segment.segment import Segment
 from tailrace.log.segment.sound import damaged, headers, settle
@@ -39,7 +34,6 @@ __all__ = ["Log", "LogAppendResult"]
 _COPIED_BYTES: Final = 65_536  # what is sent as a copy, mostly, and so may as well be read to find its end
 _ANY_EPOCH: Final = 2**31 - 1
 _NEVER_MS: Final = 2**63 - 1  # flush.ms, by default
-_CLEANER_LIMITS: Final = CleanerLimits()
 
 
 class Log(LocalLog):
@@ -285,61 +279,6 @@ class Log(LocalLog):
     def reset_to(self, offset: int) -> None:
         """Drops everything and begins again at offset; nothing is known of producers any more, as in Kafka."""
         truncate.reset_to(self, offset)
-
-    # -- retention ---------------------------------------------------------------------------------------------------
-
-    def delete_retention(self, now_ms: int, high_watermark: int, *, known_only: bool = False) -> int:
-        """Gives up segments by retention.ms, retention.bytes and the log start offset; how many.
-
-        Their files are renamed to .deleted and are removed after file.delete.delay.ms. known_only:
-        none is given up by an age that would have to be read.
-        """
-        return retention.delete_retention(self, now_ms, high_watermark, known_only=known_only)
-
-    def begin_look_at_age(self, now_ms: int, high_watermark: int) -> Look | None:
-        """What must be read for that, in a thread if you like, an old segment at a time; None if nothing."""
-        return retention.begin_look(self, now_ms, high_watermark)
-
-    def dirt(self, now_ms: int, limit: int) -> Dirt | None:
-        """How much a pass over the closed segments below limit could clean; None where there is nothing to clean."""
-        return assess(self.segments, self.cleaned_offset, limit, self.config, now_ms)
-
-    # -- compaction --------------------------------------------------------------------------------------------------
-
-    def begin_compaction(self, now_ms: int, limit: int, limits: CleanerLimits = _CLEANER_LIMITS) -> Compaction | None:
-        """A pass over the closed segments below limit (the high watermark); None if none is due.
-
-        Run it in a thread, step by step or in another process, then give it to finish_compaction.
-        """
-        return plan.begin(self, now_ms, limit, limits)
-
-    def is_compacting(self, compaction: Compaction) -> bool:
-        """Whether the pass is still of use: the log was not cut under it, and no later one was begun."""
-        return self.compaction is compaction
-
-    def stop_compaction(self) -> None:
-        """What a pass on its way has not swapped in yet stays out: the log is to be copied as it is."""
-        self.compaction = None
-
-    def finish_compaction(self, compaction: Compaction) -> None:
-        """Swaps in what the pass wrote, at once and on the disk."""
-        for _ in self.swap_compaction(compaction):
-            pass
-        compaction.settle()
-        self.end_compaction(compaction)
-
-    def swap_compaction(self, compaction: Compaction) -> Iterator[None]:
-        """Swaps in the copies, one a step; what retention took meanwhile stays away, after a truncation none is used.
-
-        Then run the compaction's settle(), in a thread if you like, and give it to end_compaction.
-        """
-        return plan.swap(self, compaction)
-
-    def end_compaction(self, compaction: Compaction) -> None:
-        """The swap is on the disk: what the pass covered is clean, unless the log was cut meanwhile."""
-        if self.compaction is compaction and compaction.outcome is not None:
-            self.cleaned_offset = compaction.outcome.cleaned_offset
-            self.compaction = None
 
     # -- flush -------------------------------------------------------------------------------------------------------
 

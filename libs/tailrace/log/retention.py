@@ -14,7 +14,11 @@ from tailrace.log.segment.view import SegmentView
 
 
 def delete_retention(log: LocalLog, now_ms: int, high_watermark: int, *, known_only: bool = False) -> int:
-    """As Log.delete_retention."""
+    """Gives up segments by retention.ms, retention.bytes and the log start offset; how many.
+
+    Their files are renamed to .deleted and are removed after file.delete.delay.ms. known_only: none is given up by an
+    age that would have to be read.
+    """
     log.producers.expire(now_ms, log.producer_id_expiration_ms)
     by_policy = "delete" in log.config.cleanup_policy
     ends = log.segments.ends(log.log_end_offset)
@@ -75,8 +79,8 @@ class Look:
         return unchanged and self._view.take_up() and segment.indexes is not None
 
 
-def begin_look(log: LocalLog, now_ms: int, high_watermark: int) -> Look | None:
-    """As Log.begin_look_at_age."""
+def begin_look_at_age(log: LocalLog, now_ms: int, high_watermark: int) -> Look | None:
+    """What must be read for that, in a thread if you like, an old segment at a time; None if nothing."""
     unknown = next((one for one in _aged(log, now_ms, high_watermark) if one.indexes is None), None)
     return None if unknown is None else Look(log, unknown)
 

@@ -15,6 +15,7 @@ from sim.log.decay import decay
 from sim.log.model import Model, Violation
 from sim.log.producers import Client, Sent
 from tailrace.errors import ErrorCode
+from tailrace.log.compaction import plan
 from tailrace.log.compaction.rewrite import Compaction
 from tailrace.log.config import LogConfig
 from tailrace.log.directory.log_dir import LogDir
@@ -509,7 +510,7 @@ class Machine:
         """Some steps of a pass, or the beginning or the end of one."""
         threads = self.threads
         if threads.steps is None:
-            threads.compaction = self.log.begin_compaction(self.now_ms, self.high_watermark)
+            threads.compaction = plan.begin(self.log, self.now_ms, self.high_watermark)
             threads.steps = threads.compaction.steps() if threads.compaction else None
             return
         steps = islice(threads.steps, self.dice.randrange(1, 6))
@@ -519,7 +520,7 @@ class Machine:
             compaction, threads.compaction, threads.steps = threads.compaction, None, None
             if self.faulty and self.dice.random() < 0.3:
                 self.stop_soon(20)
-            self.log.finish_compaction(compaction)
+            plan.finish(self.log, compaction)
             self.compactions += 1
             self.say(f"compacted up to {self.log.cleaned_offset}")
             self.look_closely()

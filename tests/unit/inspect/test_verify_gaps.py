@@ -8,6 +8,7 @@ from uuid import UUID
 
 from support.logs import NOW, with_settings
 from tailrace.inspect.verify import verify
+from tailrace.log.compaction import plan
 from tailrace.log.directory.checkpoint_copies import COPY_SUFFIX
 from tailrace.log.directory.log_dir import LogDir
 from tailrace.log.filesystem import checkpoints
@@ -25,10 +26,10 @@ def followers_copy(path: Path) -> Path:
     for number in range(30):
         keys = [b"often", *([b"%d" % number] if number % 3 else [])]
         log.append([build([Record(timestamp=NOW, key=key, value=b"v" * 30) for key in keys])], 0, NOW)
-    compaction = log.begin_compaction(NOW, log.log_end_offset)
+    compaction = plan.begin(log, NOW, log.log_end_offset)
     assert compaction is not None
     compaction.run()
-    log.finish_compaction(compaction)
+    plan.finish(log, compaction)
     logs.high_watermarks["topic", 0] = log.log_end_offset
     remove_paths(logs.guard, logs.pending_deletions.due(NOW + COMPACTED.file_delete_delay_ms))
     logs.close(broker_epoch=5)

@@ -7,6 +7,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from support.logs import DIRECTORY, NOW, open_log, records_of, with_settings
 from tailrace.log.filesystem.memory import MemoryFilesystem
 from tailrace.log.filesystem.port import join
+from tailrace.log.retention import delete_retention
 from tailrace.log.segment.segment import file_name
 from tailrace.records.compression import Codec
 from tailrace.records.record import Record, build
@@ -47,7 +48,7 @@ class LogAgainstAList(RuleBasedStateMachine):
     def delete_records(self, share: float) -> None:
         start = self.log.log_start_offset
         self.log.advance_log_start_offset(start + int(share * (self.log.log_end_offset - start)))
-        self.log.delete_retention(0, self.log.log_end_offset)
+        delete_retention(self.log, 0, self.log.log_end_offset)
 
     @rule()
     def roll(self) -> None:

@@ -10,6 +10,7 @@ import pytest
 from support.batches import Batch, record
 from support.logs import NOW, append, open_log, records_of, with_settings
 from tailrace.log import lookup
+from tailrace.log.compaction import plan
 from tailrace.log.filesystem.memory import MemoryFilesystem
 from tailrace.records.compression import Codec
 from tailrace.records.record import Record, build
@@ -89,10 +90,10 @@ def test_the_newest_record_is_found_where_a_newer_batch_was_emptied() -> None:
         log.append([build([record], producer_id=sequence, producer_epoch=0, base_sequence=0)], 0, NOW)
     log.append([build([Record(timestamp=NOW + 2, key=b"k", value=b"w")])], 0, NOW)
     log.roll()
-    compaction = log.begin_compaction(NOW, log.log_end_offset)
+    compaction = plan.begin(log, NOW, log.log_end_offset)
     assert compaction is not None
     compaction.run()
-    log.finish_compaction(compaction)
+    plan.finish(log, compaction)
     newest = log.offset_of_max_timestamp()
     assert newest is not None
     assert (newest.offset, newest.timestamp) == (2, NOW + 2)

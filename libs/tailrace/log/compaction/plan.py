@@ -1,21 +1,32 @@
-"""How a log begins a pass of its cleaner and takes over what the pass wrote."""
+"""A pass of the cleaner over one log: its beginning, and the swap of what it wrote."""
 
 from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterator
 from functools import partial
+from typing import Final
 
-from tailrace.log.compaction.cleanable import assess, is_due
+from tailrace.log.compaction.cleanable import Dirt, assess, is_due
 from tailrace.log.compaction.retained import LastRecord
 from tailrace.log.compaction.rewrite import Compaction, RewriteJob, RewriteLimits
 from tailrace.log.compaction.swap import discard, swap_in
 from tailrace.log.local_log import LocalLog
 
+_LIMITS: Final = RewriteLimits()
 
-def begin(log: LocalLog, now_ms: int, limit: int, limits: RewriteLimits) -> Compaction | None:
-    """As Log.begin_compaction."""
-    dirt = assess(log.segments, log.cleaned_offset, limit, log.config, now_ms)
+
+def dirt_of(log: LocalLog, now_ms: int, limit: int) -> Dirt | None:
+    """How much a pass over the closed segments below limit could clean; None where there is nothing to clean."""
+    return assess(log.segments, log.cleaned_offset, limit, log.config, now_ms)
+
+
+def begin(log: LocalLog, now_ms: int, limit: int, limits: RewriteLimits = _LIMITS) -> Compaction | None:
+    """A pass over the closed segments below limit (the high watermark); None if none is due.
+
+    Run it in a thread, step by step or in another process, then give it to finish, or to swap and end.
+    """
+    dirt = dirt_of(log, now_ms, limit)
     if dirt is None or not is_due(dirt, log.config):
         return None
     last_records = {
@@ -39,7 +50,10 @@ def begin(log: LocalLog, now_ms: int, limit: int, limits: RewriteLimits) -> Comp
 
 
 def swap(log: LocalLog, compaction: Compaction) -> Iterator[None]:
-    """As Log.swap_compaction."""
+    """Swaps in the copies, one a step; what retention took meanwhile stays away, after a truncation none is used.
+
+    Then run the compaction's settle(), in a thread if you like, and give it to end.
+    """
     assert compaction.outcome is not None
     log.keep_producers(compaction.job.end_offset)
     for output, group in zip(compaction.outputs, compaction.outcome.groups, strict=True):
@@ -57,3 +71,23 @@ def swap(log: LocalLog, compaction: Compaction) -> Iterator[None]:
         output.end_offset = here[-1].end_offset
         log.segments.replace(at, len(bases), output)
         yield
+
+
+def end(log: LocalLog, compaction: Compaction) -> None:
+    """The swap is on the disk: what the pass covered is clean, unless the log was cut meanwhile."""
+    if log.compaction is compaction and compaction.outcome is not None:
+        log.cleaned_offset = compaction.outcome.cleaned_offset
+        log.compaction = None
+
+
+def finish(log: LocalLog, compaction: Compaction) -> None:
+    """Swaps in what the pass wrote, at once and on the disk."""
+    for _ in swap(log, compaction):
+        pass
+    compaction.settle()
+    end(log, compaction)
+
+
+def stop(log: LocalLog) -> None:
+    """What a pass on its way has not swapped in yet stays out: the log is to be copied as it is."""
+    log.compaction = None

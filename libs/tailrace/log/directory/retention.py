@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from tailrace.errors import ApiError
 from tailrace.kafka.ids import TopicPartition
 from tailrace.log.log import Log
-from tailrace.log.retention import Look
+from tailrace.log.retention import Look, begin_look_at_age, delete_retention
 
 
 class DirRetention:
@@ -29,12 +29,12 @@ class DirRetention:
             raise failed[0]
 
     def apply_to(self, key: TopicPartition, now_ms: int, *, known_only: bool = False) -> None:
-        """Applies retention to a log, if it is open. known_only: see Log.delete_retention."""
+        """Applies retention to a log, if it is open. known_only: see delete_retention."""
         log = self._logs.get(key)
         if log is not None:
-            log.delete_retention(now_ms, self._high_watermarks.get(key, 0), known_only=known_only)
+            delete_retention(log, now_ms, self._high_watermarks.get(key, 0), known_only=known_only)
 
     def begin_look_at_age(self, key: TopicPartition, now_ms: int) -> Look | None:
-        """As Log.begin_look_at_age, of a log that is open."""
+        """As tailrace.log.retention.begin_look_at_age, of a log that is open."""
         log = self._logs.get(key)
-        return None if log is None else log.begin_look_at_age(now_ms, self._high_watermarks.get(key, 0))
+        return None if log is None else begin_look_at_age(log, now_ms, self._high_watermarks.get(key, 0))

@@ -15,6 +15,7 @@ from uuid import UUID
 from tailrace.clock import Clock
 from tailrace.config import Config
 from tailrace.errors import ApiError
+from tailrace.log.compaction import plan
 from tailrace.log.compaction.job import DAMAGED, GONE, STORAGE, CleaningFailed
 from tailrace.log.compaction.rewrite import Compaction, Outcome, RewriteLimits
 from tailrace.log.directory.log_dir import LogDir
@@ -125,7 +126,7 @@ class Cleaner:
             if log is None or not self.may_clean(partition):
                 continue
             try:
-                dirt = log.dirt(now_ms, partition.high_watermark)
+                dirt = plan.dirt_of(log, now_ms, partition.high_watermark)
             except (ApiError, OSError) as unreadable:
                 self._on_unreadable(partition, unreadable)
                 continue
@@ -154,7 +155,7 @@ class Cleaner:
         if log is None or not log.limits.compact:
             return None
         try:
-            dirt = log.dirt(self._now_ms(), partition.high_watermark)
+            dirt = plan.dirt_of(log, self._now_ms(), partition.high_watermark)
         except ApiError:  # damaged: it is said to be uncleanable
             return 0.0
         except OSError:
@@ -185,7 +186,7 @@ class Cleaner:
             self._spare_bytes(partition),
         )
         try:
-            compaction = log.begin_compaction(self._now_ms(), partition.high_watermark, limits)
+            compaction = plan.begin(log, self._now_ms(), partition.high_watermark, limits)
         except (ApiError, OSError) as unreadable:
             self._on_unreadable(partition, unreadable)
             return False
@@ -204,7 +205,7 @@ class Cleaner:
         except (CleaningFailed, ApiError, OSError, ValueError) as failed:
             self._tell_disk(log_dir, failed)
             # A log that was cut or deleted meanwhile is no damaged one: its files were not what the job said.
-            if partition.opened is log and log.is_compacting(compaction):
+            if partition.opened is log and log.compaction is compaction:
                 self._on_failure(partition, log, compaction, failed)
             return False
         self._note(partition, compaction, outcome, self._clock.monotonic_ms() - started_ms)
@@ -224,14 +225,14 @@ class Cleaner:
         """Swaps the copies in between requests, and writes the checkpoint when that is on the disk, never before."""
         if partition.opened is not log:
             return  # deleted: its directory has another name by now
-        for _ in log.swap_compaction(compaction):
+        for _ in plan.swap(log, compaction):
             await self._clock.sleep(0)
             if partition.opened is not log:
                 return
         await asyncio.to_thread(compaction.settle)
         if partition.opened is not log:
             return
-        log.end_compaction(compaction)
+        plan.end(log, compaction)
         log_dir = self._storage.place_of(partition.topic, partition.index)
         if log_dir is not None:
             async with self._checkpointing:

@@ -16,6 +16,7 @@ from typing import Any
 from tailrace.clock import Clock
 from tailrace.config import Config
 from tailrace.errors import ApiError, ErrorCode
+from tailrace.log.compaction import plan
 from tailrace.log.directory.disk_pressure import Level
 from tailrace.log.directory.log_dir import LogDir
 from tailrace.log.log import Log
@@ -182,7 +183,7 @@ class DirMoves:
     async def _carry(self, move: Move) -> None:
         partition, target = move.partition, move.target
         source = partition.log
-        source.stop_compaction()  # and the cleaner begins none while the partition is in `moves`
+        plan.stop(source)  # and the cleaner begins none while the partition is in `moves`
         future = move.future = await self._open(move)
         if not _goes_on(source, future):
             future.reset_to(source.log_start_offset)

@@ -17,6 +17,7 @@ from support.waiting import turns_until
 from tailrace.clock import ManualClock
 from tailrace.log.directory.log_dir import LogDir
 from tailrace.log.filesystem.memory import MemoryFilesystem
+from tailrace.log.retention import delete_retention
 from tailrace.net.background import beside
 from tailrace.runtime.clock import SystemClock
 from tailrace.wire.messages import DescribeLogDirsRequest
@@ -259,7 +260,7 @@ async def test_what_was_deleted_goes_by_a_timer_and_does_not_wait_for_retention(
         cut.truncate_to(0)
         gone = node.broker.topics.by_name[b"t"].partitions[1].log
         gone.advance_log_start_offset(1)
-        gone.delete_retention(node.broker.now_ms(), 2)
+        delete_retention(gone, node.broker.now_ms(), 2)
         assert {path.split("/")[2] for path in left()} == {"t-0", "t-1"}
         async with beside(Housekeeping(node.broker, clock, structlog.get_logger()).run()):
             await turns_until(all_gone)

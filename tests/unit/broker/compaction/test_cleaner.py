@@ -28,6 +28,7 @@ from tailrace.log.compaction.rewrite import Outcome, RewriteJob, RewriteLimits
 from tailrace.log.filesystem.real import RealFilesystem
 from tailrace.log.log import Log
 from tailrace.log.read import Slice
+from tailrace.log.retention import delete_retention
 from tailrace.net.backoff import Backoff
 from tailrace.records.batch import split
 from tailrace.records.record import Record, build, iterate
@@ -294,7 +295,7 @@ async def test_only_files_that_retention_did_not_take_are_warned_of(tmp_path: Pa
 
         def take(job: RewriteJob) -> None:
             if gone == "by retention":
-                log.delete_retention(NOW + 1000, log.log_end_offset)
+                delete_retention(log, NOW + 1000, log.log_end_offset)
             else:
                 os.remove(Path(log.directory) / ("0" * 20 + ".log"))
 

@@ -13,11 +13,13 @@ from hypothesis import strategies as st
 from support.batches import Batch, record
 from support.logs import DIRECTORY, NOW, open_log, records_of, with_settings
 from tailrace.errors import ErrorCode
+from tailrace.log.compaction import plan
 from tailrace.log.compaction.rewrite import Compaction, Pass, RewriteLimits
 from tailrace.log.filesystem.memory import MemoryFilesystem
 from tailrace.log.filesystem.pending_deletions import remove_paths
 from tailrace.log.filesystem.port import join
 from tailrace.log.log import Log
+from tailrace.log.retention import delete_retention
 from tailrace.records.compression import Codec, compress
 from tailrace.records.record import Record, build
 
@@ -33,11 +35,11 @@ def put(log: Log, *pairs: tuple[bytes | None, bytes | None], codec: Codec = Code
 
 
 def compact(log: Log, now_ms: int = NOW, limits: RewriteLimits = RewriteLimits()) -> bool:  # noqa: B008
-    compaction = log.begin_compaction(now_ms, log.log_end_offset, limits)
+    compaction = plan.begin(log, now_ms, log.log_end_offset, limits)
     if compaction is None:
         return False
     compaction.run()
-    log.finish_compaction(compaction)
+    plan.finish(log, compaction)
     return True
 
 
@@ -126,7 +128,7 @@ def test_a_pass_is_due_by_policy_lag_and_watermark(changes: dict[str, object], h
     log.roll()
     put(log, (b"k", b"w"))
     log.config = with_settings(**{**vars(COMPACTED), **changes})
-    assert (log.begin_compaction(NOW, high_watermark) is not None) == due
+    assert (plan.begin(log, NOW, high_watermark) is not None) == due
 
 
 @pytest.mark.parametrize(("waited_ms", "due"), [(0, False), (999, False), (1000, True)])
@@ -138,7 +140,7 @@ def test_of_records_without_a_timestamp_the_files_time_is_their_age(waited_ms: i
         log.append([build([Record(timestamp=-1, key=b"k", value=b"v")])], 0, NOW)
         log.roll()
     put(log, (b"k", b"w"))
-    assert (log.begin_compaction(NOW + waited_ms, 99) is not None) == due
+    assert (plan.begin(log, NOW + waited_ms, 99) is not None) == due
 
 
 def test_the_dirty_ratio_and_the_longest_lag_decide() -> None:
@@ -151,9 +153,9 @@ def test_the_dirty_ratio_and_the_longest_lag_decide() -> None:
     log.roll()
     put(log, (b"active", b"v"))
     log.config = with_settings(**{**vars(COMPACTED), "min_cleanable_dirty_ratio": 0.5})
-    assert log.begin_compaction(NOW, 99) is None
+    assert plan.begin(log, NOW, 99) is None
     log.config = with_settings(**{**vars(log.config), "max_compaction_lag_ms": 10})
-    assert log.begin_compaction(NOW + 11, 99) is not None
+    assert plan.begin(log, NOW + 11, 99) is not None
 
 
 def test_a_small_key_map_takes_several_passes_to_the_same_end() -> None:
@@ -162,10 +164,10 @@ def test_a_small_key_map_takes_several_passes_to_the_same_end() -> None:
         put(log, (b"k%d" % (number % 30), b"%d" % number))
     expected = latest(records_of(log))
     passes = 0
-    while (compaction := log.begin_compaction(NOW, log.log_end_offset, RewriteLimits(max_keys=10))) is not None:
+    while (compaction := plan.begin(log, NOW, log.log_end_offset, RewriteLimits(max_keys=10))) is not None:
         compaction.run()
         before = log.cleaned_offset
-        log.finish_compaction(compaction)
+        plan.finish(log, compaction)
         assert log.cleaned_offset > before
         passes += 1
     assert passes > 2 and latest(records_of(log)) == expected
@@ -177,18 +179,18 @@ def test_changes_during_a_pass_win_over_it(change: str) -> None:
     log = open_log(MemoryFilesystem(), COMPACTED)
     for number in range(60):
         put(log, (b"k%d" % (number % 3), b"%d" % number))
-    compaction = log.begin_compaction(NOW, 60)
+    compaction = plan.begin(log, NOW, 60)
     assert isinstance(compaction, Compaction)
     compaction.run()
     if change == "truncate":
         log.truncate_to(10)
     elif change == "delete":
         log.advance_log_start_offset(30)
-        log.delete_retention(NOW, 60)
+        delete_retention(log, NOW, 60)
     else:
         put(log, (b"k0", b"new"))
     expected = latest(records_of(log))
-    log.finish_compaction(compaction)
+    plan.finish(log, compaction)
     assert latest(records_of(log)) == expected
 
 
@@ -206,13 +208,13 @@ def test_a_crash_at_any_step_of_a_swap_loses_and_resurrects_nothing(step: int, p
     log.flush()
     expected = alive(records_of(log))
     for now_ms in (NOW, NOW + 5000):
-        compaction = log.begin_compaction(now_ms, log.log_end_offset)
+        compaction = plan.begin(log, now_ms, log.log_end_offset)
         if compaction is None:
             continue
         compaction.run()
         filesystem.fail_next("rename", InterruptedError(), after=step)
         try:
-            log.finish_compaction(compaction)
+            plan.finish(log, compaction)
         except InterruptedError:
             break
     if power:
@@ -349,13 +351,13 @@ def test_a_disk_that_has_no_room_for_all_copies_is_cleaned_piece_by_piece_and_ke
         return disk_bytes - sum(len(filesystem.content(path)) for path in filesystem.files() if ".log" in path)
 
     limits, passes, least = RewriteLimits(step_bytes=200, spare_bytes=spare_bytes), 0, disk_bytes
-    while (compaction := log.begin_compaction(NOW, log.log_end_offset, limits)) is not None:
+    while (compaction := plan.begin(log, NOW, log.log_end_offset, limits)) is not None:
         passes += 1
         work = Pass.open(filesystem, compaction.job, usable_bytes)
         for _ in work.steps():
             least = min(least, usable_bytes())
         compaction.take(work.outcome())
-        log.finish_compaction(compaction)
+        plan.finish(log, compaction)
         remove_paths(filesystem, log.segments.pending_deletions.due(NOW + 10**9))
         assert alive(records_of(log)) == alive(before) and latest(records_of(log)) == latest(before)
         assert not [path for path in filesystem.files() if path.endswith(".cleaned")]
@@ -375,7 +377,7 @@ def test_copies_that_free_nothing_are_not_made_again_and_again_on_a_disk_with_no
         return used + 2500 - sum(len(filesystem.content(path)) for path in filesystem.files())
 
     # As large as a segment, so that none is cleaned together with its neighbour.
-    compaction = log.begin_compaction(NOW, log.log_end_offset, RewriteLimits(step_bytes=200, spare_bytes=1000))
+    compaction = plan.begin(log, NOW, log.log_end_offset, RewriteLimits(step_bytes=200, spare_bytes=1000))
     assert compaction is not None
     work = Pass.open(filesystem, compaction.job, usable_bytes)
     with pytest.raises(OSError, match="a cleaned copy would leave"):
@@ -391,7 +393,7 @@ def test_a_pass_without_room_for_a_single_copy_leaves_nothing_behind(when: str) 
     for number in range(60):
         put(log, (b"k%d" % (number % 30), b"%d" % number * 20))
     before, names = records_of(log), sorted(filesystem.files())
-    compaction = log.begin_compaction(NOW, log.log_end_offset, RewriteLimits(step_bytes=200, spare_bytes=10))
+    compaction = plan.begin(log, NOW, log.log_end_offset, RewriteLimits(step_bytes=200, spare_bytes=10))
     assert compaction is not None
     asked = iter([20] if when == "in the middle" else [])
     work = Pass.open(filesystem, compaction.job, (lambda: 99) if when == "the disk says so" else lambda: next(asked, 9))

@@ -7,6 +7,7 @@ from uuid import UUID
 import pytest
 
 from support.logs import NOW, records_of, with_settings
+from tailrace.log.compaction import plan
 from tailrace.log.compaction.job import decode_job, decode_outcome, encode_job
 from tailrace.log.compaction.rewrite import Compaction
 from tailrace.log.directory.log_dir import LogDir
@@ -56,17 +57,17 @@ def fill(log: Log, choice: random.Random, count: int) -> None:
 
 def one_pass(filesystem: MemoryFilesystem, log_dir: LogDir, log: Log, now_ms: int) -> None:
     """What the broker and its cleaner process do, in their order, with the job and the outcome as bytes."""
-    compaction = log.begin_compaction(now_ms, log.log_end_offset)
+    compaction = plan.begin(log, now_ms, log.log_end_offset)
     if compaction is None:
         return
     answer = clean(filesystem, decode_job(encode_job(compaction.job)), lambda done_bytes: None)
     if b'"failed"' in answer:
         raise Killed
     compaction.take(decode_outcome(answer))
-    for _ in log.swap_compaction(compaction):
+    for _ in plan.swap(log, compaction):
         pass
     compaction.settle()
-    log.end_compaction(compaction)
+    plan.end(log, compaction)
     log_dir.begin_cleaner_checkpoint()()
 
 
@@ -143,7 +144,7 @@ def test_a_cleaner_that_dies_alone_leaves_a_broker_that_goes_on(step: int) -> No
     filesystem = MortalFilesystem()
     log_dir, log = history(filesystem)
     expected = alive(log)
-    compaction = log.begin_compaction(LATER, log.log_end_offset)
+    compaction = plan.begin(log, LATER, log.log_end_offset)
     assert compaction is not None
     filesystem.dies_at = filesystem.operations + step
     clean(filesystem, compaction.job, lambda done_bytes: None)
@@ -157,7 +158,7 @@ def test_a_cleaner_that_dies_alone_leaves_a_broker_that_goes_on(step: int) -> No
 
 
 def ready_to_swap(log: Log) -> Compaction:
-    compaction = log.begin_compaction(LATER, log.log_end_offset)
+    compaction = plan.begin(log, LATER, log.log_end_offset)
     assert compaction is not None
     compaction.run()
     return compaction
@@ -168,12 +169,12 @@ def test_the_checkpoint_says_nothing_before_the_swap_is_on_the_disk() -> None:
     log_dir, log = history(filesystem)
     before = log.cleaned_offset
     compaction = ready_to_swap(log)
-    for _ in log.swap_compaction(compaction):
+    for _ in plan.swap(log, compaction):
         assert log.cleaned_offset == before
     log_dir.checkpoint()
     assert log.cleaned_offset == before
     compaction.settle()
-    log.end_compaction(compaction)
+    plan.end(log, compaction)
     assert log.cleaned_offset > before
 
 
@@ -182,10 +183,10 @@ def test_a_log_cut_between_swap_and_checkpoint_is_not_called_clean() -> None:
     _, log = history(filesystem)
     before = log.cleaned_offset
     compaction = ready_to_swap(log)
-    for _ in log.swap_compaction(compaction):
+    for _ in plan.swap(log, compaction):
         pass
     log.truncate_to(before + 1)
-    log.end_compaction(compaction)
+    plan.end(log, compaction)
     assert log.cleaned_offset <= before + 1
 
 
@@ -215,10 +216,10 @@ def test_a_pass_leaves_no_empty_segment_for_one_that_lost_its_tail() -> None:
     log = open_dir(filesystem)[1]
     for number in range(24):
         log.append([build([Record(timestamp=NOW, key=b"k", value=b"%d" % number * 50)])], 0, NOW)
-    compaction = log.begin_compaction(LATER, log.log_end_offset)
+    compaction = plan.begin(log, LATER, log.log_end_offset)
     assert compaction is not None
     compaction.run()
-    log.finish_compaction(compaction)
+    plan.finish(log, compaction)
     bases, end = log.segment_base_offsets, log.log_end_offset
     assert len(bases) > 3 and all(segment.size_bytes for segment in log.segments)
     filesystem.kill()

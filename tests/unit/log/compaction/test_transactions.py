@@ -6,10 +6,12 @@ import pytest
 
 from support.logs import DIRECTORY, NOW, open_log, with_settings
 from tailrace.errors import ApiError
+from tailrace.log.compaction import plan
 from tailrace.log.compaction.rewrite import RewriteLimits
 from tailrace.log.filesystem.memory import MemoryFilesystem
 from tailrace.log.filesystem.port import join, read_file
 from tailrace.log.log import Log
+from tailrace.log.retention import delete_retention
 from tailrace.records.batch import read_header, split
 from tailrace.records.markers import ABORT, COMMIT
 from tailrace.records.record import Record, build, iterate
@@ -46,10 +48,10 @@ def compact(log: Log, now_ms: int, limits: RewriteLimits = RewriteLimits(), *, q
     plain(log, b"active", b"%d" % now_ms)
     if quiet:  # for so long that producers are forgotten: or the last batch of each would stay
         log.producers.expire(NOW, 0)
-    compaction = log.begin_compaction(now_ms, log.log_end_offset, limits)
+    compaction = plan.begin(log, now_ms, log.log_end_offset, limits)
     assert compaction is not None
     compaction.run()
-    log.finish_compaction(compaction)
+    plan.finish(log, compaction)
 
 
 def contents(log: Log) -> list[tuple[int, bytes | str | None]]:
@@ -123,7 +125,7 @@ def test_a_log_whose_first_segments_are_gone_and_that_begins_with_an_open_transa
     plain(log, b"deleted")
     log.roll()
     log.advance_log_start_offset(1)
-    assert log.delete_retention(NOW, 1) == 1
+    assert delete_retention(log, NOW, 1) == 1
     data(log, 7, b"k")
     compact(log, NOW)
     assert (log.cleaned_offset, contents(log)) == (1, [(1, b"k")])
@@ -183,7 +185,7 @@ def test_a_damaged_batch_ends_the_pass() -> None:
     log.roll()
     plain(log, b"active")
     filesystem.content(join(DIRECTORY, "0" * 20 + ".log"))[70] ^= 1
-    compaction = log.begin_compaction(NOW, log.log_end_offset)
+    compaction = plan.begin(log, NOW, log.log_end_offset)
     assert compaction is not None
     with pytest.raises(ApiError, match="CRC"):
         compaction.run()

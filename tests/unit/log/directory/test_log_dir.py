@@ -11,6 +11,7 @@ from uuid import UUID
 import pytest
 
 from support.logs import NOW, append, records_of, values_of, with_settings
+from tailrace.log.compaction import plan
 from tailrace.log.directory.log_dir import LogDir, LogDirRefused
 from tailrace.log.directory.start import LastShutdown
 from tailrace.log.filesystem import checkpoints
@@ -255,10 +256,10 @@ def test_what_was_compacted_once_keeps_its_gaps_when_its_policy_is_another(damag
     log = logs.create("t", 0, TOPIC_ID, replace(settings, cleanup_policy="compact"))
     for value in range(12):
         log.append([build([Record(timestamp=NOW, key=b"k%d" % (value % 4), value=b"v")])], 0, NOW)
-    compaction = log.begin_compaction(NOW, log.log_end_offset)
+    compaction = plan.begin(log, NOW, log.log_end_offset)
     assert compaction is not None
     compaction.run()
-    log.finish_compaction(compaction)
+    plan.finish(log, compaction)
     left = [record.offset for record in records_of(log)]
     logs.begin_cleaner_checkpoint()()
     assert len(left) < 12

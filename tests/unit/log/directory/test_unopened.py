@@ -10,9 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from support.logs import NOW, append, with_settings
+from tailrace.log.compaction import plan
 from tailrace.log.config import LogConfig
 from tailrace.log.directory.log_dir import LogDir
 from tailrace.log.filesystem.memory import MemoryFilesystem
+from tailrace.log.retention import delete_retention
 from tailrace.records.record import Record, build
 
 TOPIC_ID = UUID(int=5)
@@ -59,8 +61,8 @@ def test_where_a_listing_says_that_there_is_no_work_an_opened_log_finds_none(
     assert log is not None
     assert log.size_bytes == size
     if not works:
-        assert log.dirt(NOW + later_ms, log.log_end_offset) is None
-        assert log.delete_retention(NOW + later_ms, log.log_end_offset) == 0
+        assert plan.dirt_of(log, NOW + later_ms, log.log_end_offset) is None
+        assert delete_retention(log, NOW + later_ms, log.log_end_offset) == 0
 
 
 def test_files_of_other_names_are_nobodys() -> None:

@@ -7,11 +7,13 @@ import pytest
 from support.logs import DIRECTORY, NOW, append, open_log, some_batch, with_settings
 from support.transactions import all_batches, data_batch, expected, marker_batch, read_committed, write
 from tailrace.errors import ErrorCode
+from tailrace.log.compaction import plan
 from tailrace.log.filesystem.memory import MemoryFilesystem
 from tailrace.log.filesystem.port import join, read_file
 from tailrace.log.log import Log
 from tailrace.log.producers.open_transactions import OpenTransactions
 from tailrace.log.producers.state import ProducerEntry, decode_snapshot, encode_snapshot
+from tailrace.log.retention import delete_retention
 from tailrace.log.segment.transactions import AbortedTransaction, decode
 from tailrace.records.batch import read_header
 from tailrace.records.markers import ABORT, COMMIT
@@ -138,7 +140,7 @@ def test_without_its_snapshot_a_transaction_whose_beginning_was_deleted_begins_w
     append(log, b"plain")
     write(log, data_batch(7))
     log.advance_log_start_offset(1)
-    log.delete_retention(NOW, log.log_end_offset)
+    delete_retention(log, NOW, log.log_end_offset)
     log.close()
     assert log.segment_base_offsets == [1] and stable(log) == 1
     for name in [name for name in filesystem.list(DIRECTORY) if name.endswith(".snapshot")]:
@@ -212,7 +214,7 @@ def test_retention_takes_the_index_with_its_segment() -> None:
     log.roll()
     write(log, data_batch(8), marker_batch(8, ABORT))
     log.advance_log_start_offset(2)
-    assert log.delete_retention(NOW, log.log_end_offset) == 1
+    assert delete_retention(log, NOW, log.log_end_offset) == 1
     assert [path for path in log.segments.pending_deletions.due(2**62) if ".txnindex" in path] == [INDEX + ".deleted"]
     assert aborted(log, 2) == [(8, 2)]
 
@@ -305,10 +307,10 @@ def test_what_compaction_leaves_is_told_as_before() -> None:
     log.roll()
     write(log, data_batch(9, b"open"))
     before = read_committed(log, log.log_end_offset, 10_000, 0)
-    compaction = log.begin_compaction(NOW, log.log_end_offset)
+    compaction = plan.begin(log, NOW, log.log_end_offset)
     assert compaction is not None
     compaction.run()
-    log.finish_compaction(compaction)
+    plan.finish(log, compaction)
     assert read_committed(log, log.log_end_offset, 10_000, 0) == before == [(1, b"committed")]
     assert expected(all_batches(log), log.log_end_offset).last_stable_offset == stable(log) == 4
     assert aborted(log) == [(7, 0)]

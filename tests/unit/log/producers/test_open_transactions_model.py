@@ -22,6 +22,7 @@ from support.transactions import (
 from tailrace.log.directory.log_dir import LogDir
 from tailrace.log.filesystem.memory import MemoryFilesystem
 from tailrace.log.log import Log
+from tailrace.log.retention import delete_retention
 from tailrace.records.markers import ABORT, COMMIT
 
 SETTINGS = with_settings(segment_bytes=400, index_interval_bytes=100)
@@ -82,7 +83,7 @@ class TransactionsAgainstAList(RuleBasedStateMachine):
         start = self.log.log_start_offset
         self.replicate()
         self.log.advance_log_start_offset(start + int(share * (self.log.log_end_offset - start)))
-        self.log.delete_retention(0, self.log.log_end_offset)
+        delete_retention(self.log, 0, self.log.log_end_offset)
 
     @rule()
     def flush(self) -> None:

@@ -18,6 +18,7 @@ from tailrace.log.producers.state import (
     encode_snapshot,
     last_sequence,
 )
+from tailrace.log.retention import delete_retention
 
 HOUR_MS = 3_600_000
 
@@ -112,9 +113,9 @@ def test_a_clock_that_jumps_ahead_makes_no_second_record_of_a_repeated_batch() -
     send(log, 0, b"a")
     jumped = NOW + 26 * HOUR_MS
     for minutes in range(0, 10):
-        log.delete_retention(jumped + minutes * 60_000, 0)
+        delete_retention(log, jumped + minutes * 60_000, 0)
         assert send(log, 0, b"a") == LogAppendResult(0, 0, 0, -1, None)
-    log.delete_retention(jumped + 600_000, 0)
+    delete_retention(log, jumped + 600_000, 0)
     assert not log.producers.entries
 
 
@@ -132,7 +133,7 @@ def test_who_writes_records_of_long_ago_is_remembered_while_it_writes() -> None:
     for minute in range(60):  # as when the records of another cluster are copied with their times
         now_ms = NOW + 400 * HOUR_MS + minute * 60_000
         assert send(log, minute, b"old").base_offset == minute
-        log.delete_retention(now_ms, 0)
+        delete_retention(log, now_ms, 0)
         assert send(log, minute, b"old").base_offset == minute
     assert len(values_of(log)) == 60
 

@@ -17,9 +17,11 @@ from hypothesis import strategies as st
 
 from support.logs import DIRECTORY, NOW, append, open_log, some_batch, with_settings
 from tailrace.errors import ApiError
+from tailrace.log.compaction import plan
 from tailrace.log.filesystem.memory import MemoryFilesystem
 from tailrace.log.log import Log
 from tailrace.log.read import NotCached, SegmentScan, Slice, TimestampOffset
+from tailrace.log.retention import delete_retention
 from tailrace.log.segment import background_scan
 from tailrace.log.segment.view import BackgroundScan
 from tailrace.records.compression import Codec
@@ -196,10 +198,10 @@ def test_a_gap_between_segments_is_crossed_without_waiting() -> None:
         keyed = Record(timestamp=NOW, key=b"%d" % (number == 4), value=bytes(100))
         log.append([build([keyed])], 0, NOW)
     log.roll()
-    compaction = log.begin_compaction(NOW, log.log_end_offset)
+    compaction = plan.begin(log, NOW, log.log_end_offset)
     assert compaction is not None
     compaction.run()
-    log.finish_compaction(compaction)
+    plan.finish(log, compaction)
     log.append([build([Record(timestamp=NOW, key=b"2")])], 0, NOW)
     log.flush()
     loop, end = Loop(filesystem), log.log_end_offset
@@ -242,7 +244,7 @@ def cut(log: Log) -> None:
 
 def give_up(log: Log) -> None:
     log.config = with_settings(retention_bytes=1)
-    assert log.delete_retention(NOW, log.log_end_offset)
+    assert delete_retention(log, NOW, log.log_end_offset)
 
 
 def rename(log: Log) -> None:
