@@ -51,6 +51,8 @@ class MemoryLog:
         self.epochs: list[int] = []
         self.appends: list[int] = []  # records in each
         self.failures: list[Exception] = []  # raised by the next calls, in order
+        self.writes_before_it_fails = False  # an append: its answer is lost, and not the append
+        self.read_from: list[int] = []  # the offset of each read
         self.gate: asyncio.Event = asyncio.Event()  # barriers and appends wait for it
         self.gate.set()
         self.appending = asyncio.Event()
@@ -79,6 +81,7 @@ class LoadedLog:
 
     async def read(self, offset: int) -> bytes:
         self.log.fail()
+        self.log.read_from.append(offset)
         return b"".join(
             self._batch(number, key, value, is_barrier)
             for number, (is_barrier, (key, value)) in list(enumerate(self.log.entries))[offset:]
@@ -103,13 +106,15 @@ class LoadedLog:
     async def append(self, batch: ShardBatch, base_offset: int, now_ms: int) -> int:
         self.log.appending.set()
         await self.log.gate.wait()
-        self.log.fail()
+        if not self.log.writes_before_it_fails:
+            self.log.fail()
         assert base_offset == len(self.log.entries)
         self.log.appends.append(len(batch.records))
         self.log.entries += [(False, record) for record in batch.records]
         if batch.producer is not None:
             for offset in range(base_offset, len(self.log.entries)):
                 self.log.of_transactions[offset] = (batch.producer, batch.is_control)
+        self.log.fail()
         return base_offset
 
 

@@ -144,7 +144,7 @@ def _anybody(self: TransactionMachine, transactional_id: str, _producer: Any) ->
 
 
 MUTANTS = (
-    broken("a late marker ends the next transaction", producer_state, "check_marker", _marker_of_any_transaction, 9),
+    broken("a late marker ends the next transaction", producer_state, "check_marker", _marker_of_any_transaction, 191),
     broken("a leader takes markers of any epoch", producer_state, "check_marker", _marker_of_anybody, 9),
     broken("a group takes markers of any epoch", GroupMachine, "end_transaction", _group_takes_any_marker, 5),
     broken("a new owner does not send the markers", TransactionMachine, "on_loaded", _on_loaded, 3),

@@ -11,7 +11,7 @@ from tailrace.net.pieces import in_turns
 from tailrace.records.batch import BatchHeader, read_header, split
 from tailrace.records.markers import COMMIT
 from tailrace.records.record import iterate
-from tailrace.state import EndOfTransaction, InTransaction, ProducerIdAndEpoch
+from tailrace.state import EndOfTransaction, InTransaction, KeyValue, ProducerIdAndEpoch, ShardBatch
 from tailrace.steps import ROWS_A_STEP, Steps
 from tailrace_coordinator.shards.kind import CoordinatorShard, ShardKind
 from tailrace_coordinator.shards.partition_log import Barrier, ShardLog
@@ -84,3 +84,21 @@ class CoordinatorLoader:
             return
         if record is not None:
             yield from self._machine.apply(record if producer is None else InTransaction(producer, record)) or ()
+
+
+async def written_since(log: ShardLog, offset: int, barrier: Barrier) -> ShardBatch | None:
+    """All that lies between, short of barriers, as one append; None for nothing."""
+    records: list[KeyValue] = []
+    producer, is_control = None, False
+    while offset <= barrier.offset:
+        for batch in split(await log.read(offset)):
+            header = read_header(batch)
+            if header.next_offset <= offset or header.base_offset > barrier.offset:
+                continue
+            offset = header.next_offset
+            if header.is_control and not header.is_transactional:
+                continue
+            if header.is_transactional:
+                producer, is_control = ProducerIdAndEpoch(header.producer_id, header.producer_epoch), header.is_control
+            records += [(record.key or b"", record.value) for record in iterate(batch)]
+    return ShardBatch(tuple(records), producer, is_control) if records else None

@@ -3,6 +3,9 @@
 The future a handler waits on and the token the machine knows it by meet here. What makes a doubt: an append whose
 outcome is unknown, a refusal by the leader (of an epoch, or because its log does not end where this shard believes), or
 a bug in a decision.
+
+A leader that is lost, or another one, is no doubt yet: nothing but this shard's own append can be in the log after its
+last one. A new barrier, and what lies before it, say whether that append is there. Then the shard goes on.
 """
 
 from __future__ import annotations
@@ -29,7 +32,7 @@ from tailrace.wire.codec import Malformed
 from tailrace_coordinator.shards.deadlines import Deadlines
 from tailrace_coordinator.shards.decision_queue import DecisionQueue
 from tailrace_coordinator.shards.kind import CoordinatorShard, Decided, ShardKind, max_batch_bytes
-from tailrace_coordinator.shards.loader import CoordinatorLoader
+from tailrace_coordinator.shards.loader import CoordinatorLoader, written_since
 from tailrace_coordinator.shards.partition_log import Barrier, OwnedPartition, ShardLog
 
 Decide = Callable[[Any, int, int], Decided[Any]]  # (machine, now_ms, token)
@@ -38,6 +41,7 @@ TOLD_AT_ONCE: Final = 50  # answers in a turn of the event loop: some millisecon
 _TIMERS_A_STEP: Final = 500
 
 _DOUBTS = (ApiError, Disconnected, TimeoutError, Malformed)
+_RESUME_MS: Final = 2_000  # a shard whose leader is away for longer is dropped
 
 
 class ShardListener(Protocol):
@@ -88,6 +92,9 @@ class OwnedShard:
         self._loaded = asyncio.Event()
         self._queue = DecisionQueue()
         self._due: set[Hashable] = set()  # deadlines that passed while a decision was under way
+        self._task: asyncio.Task[None] | None = None
+        self._moved = False  # the task is cancelled for another leader
+        self._lost_at_ms: float | None = None  # when the leader was lost with which the shard was served
 
     @property
     def machine(self) -> CoordinatorShard[Any] | None:
@@ -97,22 +104,56 @@ class OwnedShard:
 
     async def run(self) -> None:
         """Loads and serves until cancelled."""
+        self._task = asyncio.current_task()
+        waits = False
         try:
             while True:
                 try:
-                    await self._load()
+                    if waits:
+                        await self._backoff.wait()
+                    waits = True
+                    await (self._load() if self._shard is None else self._resume())
                     self._backoff.reset()
                     await self._serve()
+                except asyncio.CancelledError:
+                    if self._task is None or not self._moved or self._task.uncancel():
+                        raise
+                    waits = self._moved = False
+                    self._lost()
                 except _DOUBTS as doubt:
-                    self._away = isinstance(doubt, Disconnected | TimeoutError)
-                    self._listener.on_dropped(self, doubt)
+                    if not self._may_resume(doubt):
+                        self._away = isinstance(doubt, Disconnected | TimeoutError)
+                        self._listener.on_dropped(self, doubt)
+                        self._drop()
                 except Exception as bug:  # noqa: BLE001 - of a machine that loads: its shard is away, and others are not
                     self._away = False
                     self._listener.on_bug(self, bug)
-                self._drop()
-                await self._backoff.wait()
+                    self._drop()
         finally:
             self._drop()
+
+    def move(self, owned: OwnedPartition, log: ShardLog) -> None:
+        """Another broker leads the partition, or the same one in another epoch; the shard is still ours."""
+        self.owned, self._log = owned, log
+        self._away = False
+        if self._task is not None and not self._moved:
+            self._moved = True
+            self._task.cancel()
+
+    def _lost(self) -> bool:
+        """Whether a shard that was served may go on with another leader; one that was being loaded begins anew."""
+        if not self._loaded.is_set():
+            self._drop()
+            return False
+        if self._lost_at_ms is None:
+            self._lost_at_ms = self._clock.monotonic_ms()
+        return self._clock.monotonic_ms() - self._lost_at_ms < _RESUME_MS
+
+    def _may_resume(self, doubt: Exception) -> bool:
+        is_lost = isinstance(doubt, Disconnected) or (
+            isinstance(doubt, ApiError) and doubt.code is ErrorCode.NOT_LEADER_OR_FOLLOWER
+        )
+        return is_lost and self._lost()
 
     async def loaded(self, timeout_ms: float) -> None:
         """Returns when the shard can answer, or after the timeout; at once while its leader is away."""
@@ -249,6 +290,22 @@ class OwnedShard:
             if not begun.done():  # else the shard goes
                 begun.set_result(None)
 
+    async def _resume(self) -> None:
+        """Goes on with what is in memory, once the log says whether it has the append that was under way."""
+        shard, batch = self._shard, self._append
+        assert shard is not None
+        barrier = await self._log.fence()
+        written = await written_since(self._log, self._next_offset, barrier)
+        if barrier.offset < self._next_offset or (written and written != batch):
+            raise ApiError(ErrorCode.NOT_COORDINATOR, "the log is not as this shard left it")
+        self._next_offset = barrier.offset + 1
+        self._lost_at_ms = None
+        if self._shard is shard and batch is not None:
+            self._wake.set()
+            if written:
+                self._append = None
+                self._take(shard.committed())
+
     async def _serve(self) -> None:
         shard = self._shard
         if shard is None:
@@ -256,13 +313,13 @@ class OwnedShard:
         while True:
             await self._wake.wait()
             self._wake.clear()
-            while self._shard is shard and self._append is not None:
-                batch, self._append = self._append, None
+            while self._shard is shard and (batch := self._append) is not None:
                 base_offset = await self._log.append(batch, self._next_offset, self._clock.wall_ms())
                 if base_offset != self._next_offset:
                     raise ApiError(ErrorCode.NOT_COORDINATOR, f"appended at {base_offset}, not {self._next_offset}")
                 self._next_offset += len(batch.records)
                 if self._shard is shard:
+                    self._append = None
                     self._take(shard.committed())
             if self._shard is not shard:
                 raise ApiError(ErrorCode.NOT_COORDINATOR, "a decision failed")
@@ -296,6 +353,7 @@ class OwnedShard:
         self._queue = DecisionQueue()
         self._due.clear()
         self._loaded.clear()
+        self._lost_at_ms = None
         if self._shard is not None:
             self._shard.drop()
             self._shard = None

@@ -35,7 +35,7 @@ class Barrier:
 
 @dataclass(frozen=True, slots=True)
 class OwnedPartition:
-    """What a shard is loaded on; when any of it changes the shard is loaded again."""
+    """What a shard is loaded on. With another owner's epoch it is loaded again, with another leader it goes on."""
 
     topic_id: UUID
     partition: int
@@ -43,6 +43,10 @@ class OwnedPartition:
     leader: int
     leader_epoch: int
     address: Address  # where the leader listens
+
+    def has_same_owner(self, other: OwnedPartition) -> bool:
+        """Whether both are of one owning of one partition."""
+        return (self.topic_id, self.partition, self.shard_epoch) == (other.topic_id, other.partition, other.shard_epoch)
 
 
 class ShardLog(Protocol):

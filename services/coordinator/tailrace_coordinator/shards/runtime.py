@@ -200,7 +200,7 @@ class CoordinatorRuntime:
     # -- owning ---------------------------------------------------------------------------------------------------
 
     def on_image(self, delta: MetadataDelta, *, is_member: bool) -> None:
-        """Tells the machines, then begins, ends or begins again the shards whose owner, epochs or leader changed.
+        """Tells the machines, then begins or ends the shards whose owner changed, and moves those whose leader did.
 
         is_member: whether the image shows this life of the coordinator; what it owns in another one is not ours.
         """
@@ -209,8 +209,11 @@ class CoordinatorRuntime:
             running.shard.on_image(delta)
         wanted = {owned.partition: owned for owned in self._wanted(delta.new)} if is_member else {}
         for partition, running in list(self._shards.items()):
-            if wanted.get(partition) != running.shard.owned:
+            owned = wanted.get(partition)
+            if owned is None or not owned.has_same_owner(running.shard.owned):
                 self._end(partition)
+            elif owned != running.shard.owned:
+                running.shard.move(owned, self._surroundings.logs(owned))
         begun = [owned for partition, owned in wanted.items() if partition not in self._shards]
         for owned in begun:
             self._begin(owned)

@@ -15,7 +15,6 @@ from support.tallies import KEPT_MS, TALLIES, TOPIC, AddRequest, Tallies, Tally
 from tailrace.errors import ApiError, ErrorCode
 from tailrace.metadata.delta import MetadataDelta
 from tailrace.metadata.image import MetadataImage, PartitionImage, ShardImage, TopicImage
-from tailrace.net.client import Disconnected
 from tailrace.net.members.reports import Reports
 from tailrace.state import Effects
 from tailrace.wire.messages import ReportGroupsResponse
@@ -87,7 +86,7 @@ async def test_another_epoch_is_fenced_and_replayed() -> None:
     await stage.coordinator.close()
 
 
-@pytest.mark.parametrize("failure", [ApiError(ErrorCode.NOT_COORDINATOR), Disconnected("gone"), TimeoutError()])
+@pytest.mark.parametrize("failure", [ApiError(ErrorCode.NOT_COORDINATOR), TimeoutError()])
 async def test_on_doubt_it_is_dropped_and_replayed(failure: Exception) -> None:
     stage = await staged((b"a", b"1"))
     stage.logs[TOPIC].failures = [failure]

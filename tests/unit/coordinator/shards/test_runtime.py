@@ -178,8 +178,6 @@ async def test_commits_that_arrive_during_an_append_go_out_together() -> None:
     ("failure", "meanwhile"),
     [
         (ApiError(ErrorCode.NOT_COORDINATOR), ErrorCode.COORDINATOR_LOAD_IN_PROGRESS),
-        (ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER), ErrorCode.COORDINATOR_LOAD_IN_PROGRESS),
-        (Disconnected("gone"), ErrorCode.COORDINATOR_NOT_AVAILABLE),
         (TimeoutError(), ErrorCode.COORDINATOR_NOT_AVAILABLE),
     ],
 )
@@ -194,6 +192,75 @@ async def test_on_doubt_the_shard_is_dropped_and_read_again(failure: Exception, 
     await settle()
     assert await committed(stage) == [1]
     await ok(stage, 3)
+    await stage.coordinator.close()
+
+
+@pytest.mark.parametrize("failure", [ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER), Disconnected("gone")])
+@pytest.mark.parametrize("is_written", [False, True], ids=["lost", "written"])
+async def test_a_shard_whose_leader_is_lost_goes_on_with_the_next(failure: Exception, is_written: bool) -> None:
+    """Its append is in the log once, whether the leader before had it or not; nothing is read again."""
+    stage = Stage()
+    await stage.become(image())
+    await ok(stage, 1)
+    read, stage.log.read_from = stage.log.read_from, []
+    stage.log.failures = [failure]
+    stage.log.writes_before_it_fails = is_written
+    asking = [asyncio.ensure_future(ok(stage, 2)), asyncio.ensure_future(ok(stage, 3))]
+    await settle()
+    assert not any(each.done() for each in asking)
+    assert len(stage.log.entries) == (3 if is_written else 2)
+    await stage.become(image(leader_epoch=1))
+    await asyncio.gather(*asking)
+    assert await committed(stage) == [3]
+    assert (stage.log.epochs, read, stage.log.read_from) == ([1, 1], [0], [2])
+    assert [is_barrier for is_barrier, _ in stage.log.entries].count(False) == 3
+    await stage.become(image(leader_epoch=1, shard_epoch=2))
+    assert await committed(stage) == [3]
+    await stage.coordinator.close()
+
+
+async def test_a_silent_leader_holds_up_no_shard_that_another_leads() -> None:
+    stage = Stage()
+    await stage.become(image())
+    stage.log.gate.clear()
+    asking = asyncio.ensure_future(ok(stage, 1))
+    await stage.log.appending.wait()
+    stage.log.gate = asyncio.Event()
+    stage.log.gate.set()
+    await stage.become(image(leader_epoch=1))
+    await asking
+    assert await committed(stage) == [1]
+    await stage.coordinator.close()
+
+
+async def test_a_log_that_is_not_as_the_shard_left_it_is_read_again() -> None:
+    stage = Stage()
+    await stage.become(image())
+    await ok(stage, 1)
+    stage.log.entries[1:] = []  # by an unclean election
+    await stage.become(image(leader_epoch=1))
+    stage.clock.advance(2_000)
+    await settle()
+    assert await committed(stage) == []
+    await ok(stage, 4)
+    stage.log.entries.append((False, encode(OffsetCommitted("g", "t", 0, 9, commit_timestamp_ms=1))))
+    await stage.become(image(leader_epoch=2))
+    stage.clock.advance(2_000)
+    await settle()
+    assert await committed(stage) == [9]
+    await stage.coordinator.close()
+
+
+async def test_a_leader_that_stays_away_costs_the_shard() -> None:
+    stage = Stage()
+    await stage.become(image())
+    stage.log.failures = [Disconnected("gone")] * 1_000
+    asking = asyncio.ensure_future(stage.ask(commit(2), 9))
+    for _ in range(300):
+        stage.clock.advance(10)
+        await settle()
+    assert await asking is ErrorCode.NOT_COORDINATOR
+    assert await stage.ask(fetch(), 7) is ErrorCode.COORDINATOR_NOT_AVAILABLE
     await stage.coordinator.close()
 
 
