@@ -30,6 +30,9 @@ from tailrace_coordinator.transactions.config import TransactionConfig
 from tailrace_coordinator.transactions.decision import EXPIRY_KEY, TIMEOUTS_KEY, SendMarkers, TransactionDecision
 from tailrace_coordinator.transactions.state import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
 
+# Final for a producer: a coordinator whose shard another one owns by now must not say it of what it does not know.
+_FINAL = frozenset({ErrorCode.INVALID_PRODUCER_ID_MAPPING, ErrorCode.PRODUCER_FENCED, ErrorCode.INVALID_TXN_STATE})
+
 TransactionEffects = Effects[TransactionRecord]
 TransactionSteps = Steps[TransactionEffects]
 
@@ -86,7 +89,7 @@ class TransactionMachine:
 
     def init_producer_id(self, now_ms: int, token: Token, request: Init) -> TransactionEffects:
         """Replies what may go on; CONCURRENT_TRANSACTIONS while an earlier transaction is being ended."""
-        return self._answer(now_ms, token, lambda decision: self._init(decision, request))
+        return self._answer(now_ms, token, lambda decision: self._init(decision, request), request.transactional_id)
 
     def _init(self, decision: TransactionDecision, request: Init) -> ProducerIdAndEpoch:
         if not 0 < request.timeout_ms <= self.config.transaction_max_timeout_ms:
@@ -146,7 +149,7 @@ class TransactionMachine:
             self._append(decision, after)
             return ErrorCode.NONE
 
-        return self._answer(now_ms, token, decide)
+        return self._answer(now_ms, token, decide, transactional_id)
 
     def verify_partitions(
         self,
@@ -165,7 +168,7 @@ class TransactionMachine:
             held = state.partitions_of(found)
             return [ErrorCode.NONE if one in held else ErrorCode.TRANSACTION_ABORTABLE for one in partitions]
 
-        return self._answer(now_ms, token, decide)
+        return self._answer(now_ms, token, decide, transactional_id)
 
     def end(self, now_ms: int, token: Token, request: end.End) -> TransactionEffects:
         """Replies the ProducerIdAndEpoch that may go on, once the outcome is in the log; its markers follow.
@@ -194,7 +197,7 @@ class TransactionMachine:
                 else ProducerIdAndEpoch(after.producer_id, after.producer_epoch)
             )
 
-        return self._answer(now_ms, token, decide)
+        return self._answer(now_ms, token, decide, request.transactional_id)
 
     def _of(self, transactional_id: str, producer: ProducerIdAndEpoch) -> TransactionState:
         """Raises ApiError INVALID_PRODUCER_ID_MAPPING or PRODUCER_FENCED if it is not the producer's."""
@@ -303,7 +306,14 @@ class TransactionMachine:
         decision.append(held)
         return held
 
-    def _answer(self, now_ms: int, token: Token, decide: Callable[[TransactionDecision], object]) -> TransactionEffects:
+    def _answer(
+        self,
+        now_ms: int,
+        token: Token,
+        decide: Callable[[TransactionDecision], object],
+        transactional_id: str | None = None,
+    ) -> TransactionEffects:
+        """What is final for the producer of that id is said once a record of the id is in the log (see end)."""
         decision = TransactionDecision(self.config, now_ms)
         try:
             decision.reply(token, decide(decision))
@@ -314,6 +324,9 @@ class TransactionMachine:
             decision.reply(token, needed)
         except ApiError as refusal:
             decision = TransactionDecision(self.config, now_ms)
+            if transactional_id is not None and refusal.code in _FINAL:
+                found = self.transactions.get(transactional_id)
+                decision.append(found or TransactionStateRemoved(transactional_id))
             decision.reply(token, refusal)
         return decision.effects()
 
