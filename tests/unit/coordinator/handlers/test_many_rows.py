@@ -1,8 +1,7 @@
-"""Requests of very many rows: others have their turn meanwhile, and no answer grows beyond its bound."""
+"""Requests of very many rows: all of them are answered, and no answer grows beyond its bound."""
 
 from __future__ import annotations
 
-from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
@@ -10,14 +9,10 @@ import pytest
 
 from support.coordinator import TOPIC_ID, Stage, image
 from support.groups import subscription
-from support.many_rows import MOST, Asked, asked_of, grows
-from tailrace.errors import ApiError, ErrorCode
+from tailrace.errors import ErrorCode
 from tailrace.metadata.image import MetadataImage, PartitionImage, TopicImage
-from tailrace.net.context import Context
 from tailrace.net.limits import answer_budget
 from tailrace.wire import messages as m
-from tailrace_coordinator.coordinator import Coordinator
-from tailrace_coordinator.handlers import HANDLERS
 
 MANY = 5_000
 _COMMIT = m.OffsetCommitRequest.OffsetCommitRequestTopic
@@ -52,26 +47,6 @@ def commit(count: int, metadata: str = "") -> Any:
 def fetch(group_id: str = "g") -> Any:
     topic = _FETCH.OffsetFetchRequestTopics(name="t", partition_indexes=list(range(MANY)))
     return m.OffsetFetchRequest(groups=[_FETCH(group_id=group_id, topics=[topic])], require_stable=False)
-
-
-def ids(count: int = MANY) -> list[str]:
-    return [f"nobody-{n}" for n in range(count)]
-
-
-@pytest.mark.parametrize("asked", asked_of(HANDLERS), ids=str)
-async def test_no_step_is_longer_because_there_are_more_rows(
-    stage: Stage, monkeypatch: pytest.MonkeyPatch, asked: Asked
-) -> None:
-    await stage.ask(commit(10), 9)
-    assert await grows(monkeypatch, ANSWERED, asked, stage.coordinator) < MOST
-
-
-async def _refused_or_answered(request: Any, context: Context, coordinator: Coordinator) -> None:
-    with suppress(ApiError):
-        await HANDLERS[context.api_key](request, context, coordinator)
-
-
-ANSWERED = dict.fromkeys(HANDLERS, _refused_or_answered)
 
 
 async def test_a_commit_of_many_offsets_is_all_there_and_deleted_with_its_group(stage: Stage) -> None:
