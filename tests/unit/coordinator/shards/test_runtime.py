@@ -361,10 +361,10 @@ async def test_metrics_speak_kafkas_words() -> None:
         for family in stage.metrics.collect()
         for sample in family.samples
     }
-    assert samples["tailrace_group_count", "Empty"] == 1
+    assert samples["tailrace_groups", "Empty"] == 1
     assert samples["tailrace_num_partitions", None] == 1
     assert samples["tailrace_offset_commit_count_total", None] == 1
-    assert samples["tailrace_offset_count", None] == 1
+    assert samples["tailrace_offsets", None] == 1
     await stage.coordinator.close()
 
 
