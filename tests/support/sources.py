@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import ast
 import functools
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from support.commands import ROOT
+
+_LOGS = {"debug", "info", "warning", "error", "exception", "critical"}
+_COMMENT = re.compile(r"(?:^|  )\s*#:? (.*)$", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,6 +24,7 @@ class Source:
     imports: tuple[str, ...]
     ran: tuple[str, ...]
     attributes: tuple[tuple[str, str, int], ...]  # `module.name` as used or imported from, with its line
+    prose: tuple[str, ...]  # docstrings, log messages and comments
 
 
 @functools.cache
@@ -34,7 +39,9 @@ def source(path: Path) -> Source:
     imports: list[str] = []
     ran: list[str] = []
     attributes: list[tuple[str, str, int]] = []
+    prose = _COMMENT.findall(text_of(path))
     for node, runs in _nodes(tree):
+        prose += _texts(node)
         if isinstance(node, ast.Attribute):
             if isinstance(node.value, ast.Name):
                 attributes.append((node.value.id, node.attr, node.lineno))
@@ -50,7 +57,18 @@ def source(path: Path) -> Source:
         imports += found
         ran += found if runs else []
     types = (node.name for node in tree.body if isinstance(node, ast.ClassDef))
-    return Source(ast.get_docstring(tree) or "", tuple(types), tuple(imports), tuple(ran), tuple(attributes))
+    return Source(
+        ast.get_docstring(tree) or "", tuple(types), tuple(imports), tuple(ran), tuple(attributes), tuple(prose)
+    )
+
+
+def _texts(node: ast.AST) -> Iterator[str]:
+    """The docstring of a definition, the message of a line of the log."""
+    if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+        yield ast.get_docstring(node, clean=False) or ""
+    elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in _LOGS and node.args:
+        message = node.args[0]
+        yield str(message.value) if isinstance(message, ast.Constant) else ""
 
 
 def _nodes(tree: ast.AST) -> Iterator[tuple[ast.AST, bool]]:

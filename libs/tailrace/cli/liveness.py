@@ -77,7 +77,7 @@ class Probe:
         self._sock: socket.socket | None = None
 
     def look(self, now_ms: float) -> LivenessStep:
-        """Asks anew if the last question was answered; else says what the silence asks for."""
+        """Asks again if the last question was answered; else says what the silence asks for."""
         if self._sock is None:
             self._ask(now_ms)
         return self._liveness.look(now_ms)

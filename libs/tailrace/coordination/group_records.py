@@ -4,7 +4,7 @@ Keys are never flexible. Values are written as Kafka 4.3 writes them: OffsetComm
 expire timestamp, from OffsetCommit v2-4 with a retention time), GroupMetadataValue 3; versions 0 to 4 are read.
 
 Of what Kafka's coordinator writes about a KIP-848 group only its being one is read (ConsumerGroupRecord): an imported
-log has such groups, with their offsets, and their members join anew. The keys are kept, so that tombstones can be
+log has such groups, with their offsets, and their members join again. The keys are kept, so that tombstones can be
 written for all of them.
 """
 

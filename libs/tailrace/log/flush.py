@@ -30,7 +30,7 @@ class Flush(NamedTuple):
     snapshot: SnapshotFile | None = None
 
     def run(self) -> None:
-        """Returns when everything below offset is on the disk; after an OSError the log must be opened anew."""
+        """Returns when everything below offset is on the disk; after an OSError the log must be opened again."""
         if self.failed is not None:
             raise self.failed
         for file in self.files:

@@ -1,6 +1,6 @@
 """What a topic takes of a client, and how it stores it: sizes, timestamps, keys, compression.type, LogAppendTime.
 
-Most topics ask nothing that a batch's header does not say. Where records must be looked at or compressed anew, that may
+Most topics ask nothing that a batch's header does not say. Where records must be examined or compressed again, that may
 take seconds, however small the batch is: `examine_at_once` does what others can wait for, `examine` is for a thread.
 """
 

@@ -20,7 +20,7 @@ from tailrace.metadata.replay import replay
 
 _REGISTER, _UNREGISTER = 0, 1
 _BEGIN, _END, _ABORT, _CLEAR_ELR = 23, 24, 25, 28
-# What is about Kafka's own processes, or about nothing that lasts: brokers and controllers register anew.
+# What is about Kafka's own processes, or about nothing that lasts: brokers and controllers register again.
 _PASSED_OVER: Final = frozenset({7, 8, 17, 20, 21, 27})
 # What we have no place for yet, in words for the person who imports; a removal takes one away again.
 _COUNTED: Final = {10: "delegation token", 11: "SCRAM credential", 18: "ACL"}

@@ -1,4 +1,4 @@
-"""Where replicas go when a broker is to be empty or topics are spread anew: plans for AlterPartitionReassignments.
+"""Where replicas go when a broker is to be empty or topics are spread again: plans for AlterPartitionReassignments.
 
 Pure: from replica lists and racks to replica lists. Only partitions that change are in a plan.
 """
@@ -72,7 +72,7 @@ def _no_room(partition: Partition, replicas: Replicas, leaving: int) -> str:
 
 
 def spread(topics: Mapping[str, Sequence[Replicas]], racks: Racks, replication_factor: int | None = None) -> Plan:
-    """Spreads topics anew over these brokers: partition p on N(p), N(p+1) …, with neighbours in different racks.
+    """Spreads topics again over these brokers: partition p on N(p), N(p+1) …, with neighbours in different racks.
 
     The replication factor stays each partition's own unless one is given. Raises NoRoom when there are fewer brokers.
     """

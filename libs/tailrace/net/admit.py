@@ -1,9 +1,8 @@
 """The one step that lets a request in: hot or ordinary, served here or relayed, it is asked before any handler.
 
-Today no policy is set: a client need not say who it is, and may ask for all that its listener serves. Authentication
-state, ACLs of the cluster and request quotas belong here. What an ACL says of a topic or group is known only once a
-request is decoded: its handler asks then, as Produce and Fetch ask whether a role of the cluster speaks
-(Identity.is_service).
+Without a policy every client may ask for all that its listener serves, and need not authenticate. Authentication state,
+ACLs of the cluster and request quotas belong here. What an ACL says of a topic or group is known only once a request is
+decoded: its handler asks then, as Produce and Fetch ask whether a role of the cluster speaks (Identity.is_service).
 """
 
 from __future__ import annotations

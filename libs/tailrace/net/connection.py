@@ -439,7 +439,7 @@ class Connection(Answering):
         self.core.stops &= ~BUSY
 
     async def _run_guarded(self, work: Callable[..., Awaitable[None]], *given: Any) -> None:
-        """A bug outside the handlers leaves nothing to answer with: the connection ends, and nobody waits for ever."""
+        """A bug outside the handlers leaves nothing to answer with: the connection ends, and nobody waits forever."""
         try:
             await work(*given)
         except Exception:

@@ -3,7 +3,7 @@
 A collection walks every object it has not walked yet, with the interpreter in its hands: for the rows of one large
 request that is longer than others can be kept waiting. Rows are freed without it, as soon as nobody has them any more.
 
-What else a process makes may need a collection, so nothing holds them back for ever: neither a request that waits for
+What else a process makes may need a collection, so nothing holds them back forever: neither a request that waits for
 minutes (while_in_use), nor one after the other. What counts is processor time: what does nothing makes no garbage, and
 on a machine with much else to do a request takes longer and makes no more.
 

@@ -55,7 +55,7 @@ class LeasedBucket(Room):
 
     `limit` is the rate over the whole cluster, the bucket's rate is our lease. `room` is what lay in the bucket after
     the last charge. What was taken of it counts when the bucket is looked at next, which is each time that it is
-    charged, reported or leased anew: until then a bucket that is full may fill a second time.
+    charged, reported or leased again: until then a bucket that is full may fill a second time.
     """
 
     __slots__ = (
@@ -189,7 +189,7 @@ class LeasedBucket(Room):
         self.tell()
 
     def demand(self, now_ms: float) -> Demand:
-        """What to ask for, from what was used lately; who was idle for IDLE_REPORTS reports gives the lease back."""
+        """The demand, from what was used recently; after IDLE_REPORTS idle reports the lease is given back."""
         self._count_room()
         # A report right after the first request must not take that request for a rate.
         interval_ms = max(self._terms.lease_ms / 2, now_ms - self._reported_ms)

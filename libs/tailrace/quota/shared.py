@@ -39,7 +39,7 @@ class Write:
 class StoreAnswer:
     """What the store says: its time, since when it keeps bookings, and for each write None, or the text that is there.
 
-    Nothing is written when the service believes in another `since`: the store has begun anew meanwhile.
+    Nothing is written when the service believes in another `since`: the store has begun again meanwhile.
     """
 
     now_ms: float
@@ -196,5 +196,5 @@ class MemoryBookings:
         return None
 
     def lose_all(self) -> None:
-        """The store was started anew, empty."""
+        """The store was started again, empty."""
         self.texts, self.since_ms = {}, ABSENT

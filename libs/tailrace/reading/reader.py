@@ -194,7 +194,7 @@ class TopicReader:
             self._asked[task] = leader, asked
 
     def _answered(self, answer: Any, asked: list[_Asked]) -> Iterator[tuple[Cursor, Any]]:
-        """The rows that can be used; a cursor that was assigned anew meanwhile takes none. Raises ApiError."""
+        """The rows that can be used; a cursor that was assigned again meanwhile takes none. Raises ApiError."""
         if answer.error_code:
             raise self._refused(answer.error_code, asked[0].cursor.partition)
         rows = {row.partition_index: row for topic in answer.responses for row in topic.partitions}

@@ -179,7 +179,7 @@ def run_loop(body: Callable[[asyncio.Event], Coroutine[Any, Any, None]]) -> None
 
 
 class _Threads(ThreadPoolExecutor):
-    """The loop's threads, waited for at the end of the loop, but not for ever: one may wait for a disk that hangs."""
+    """The loop's threads, waited for at the end of the loop, but not forever: one may wait for a disk that hangs."""
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
         super().shutdown(wait=False, cancel_futures=True)

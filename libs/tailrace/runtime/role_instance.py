@@ -85,7 +85,7 @@ async def run_service(service: RoleInstance, stop: asyncio.Event, *, alone: bool
             if await _ready_before(opened, stop):
                 service.reporter.ready()
                 if alone:
-                    SURVIVORS.keep_all()  # what start-up built lives for ever: collections need not walk it
+                    SURVIVORS.keep_all()  # what start-up built lives forever: collections need not walk it
                 await stop.wait()
             environment.log.info("stopping")
     finally:

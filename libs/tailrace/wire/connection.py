@@ -24,8 +24,8 @@ _LEAST_REQUEST_BYTES: Final = 8
 _LEAST_ANSWER_BYTES: Final = 4
 _CORRELATION_ID = Struct(">i")
 
-# Why no request is handled at the moment; one is when none of these is set and fewer than IN_FLIGHT_MAX wait.
-CLOSED: Final = 1  # no more are, for ever
+# Why no request is handled; one is when none of these is set and fewer than IN_FLIGHT_MAX wait.
+CLOSED: Final = 1  # no more are, forever
 BUSY: Final = 2  # an ordinary request is being answered: the next one waits, as in Kafka
 AWAITED: Final = 4  # a hot request waits for data, and the next one for it
 UNTAKEN: Final = 8  # the client does not take its answers

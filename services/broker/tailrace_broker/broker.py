@@ -412,7 +412,7 @@ class Broker:
     def preferred_replica(self, partition: Partition, rack: str, offset: int) -> int:
         """KIP-392: the furthest replica in sync in the consumer's rack that has offset; -1 for the leader itself.
 
-        One out of sync may lag for ever, and who is sent there with it: the leader would name it again and again.
+        One out of sync may lag forever, and who is sent there with it: the leader would name it again and again.
         """
         leading = partition.leading
         if leading is None or not rack or self.config.replica_selector_class != RACK_AWARE:

@@ -127,7 +127,7 @@ class Controller:
 
     @property
     def active(self) -> bool:
-        """Whether this controller may decide: it holds the lease, and has heard so from the database lately."""
+        """Whether this controller may decide: it holds the lease, and has heard so from the database recently."""
         return self._held.is_fresh
 
     @property
@@ -281,7 +281,7 @@ class Controller:
     # -- the terms ------------------------------------------------------------------------------------------------
 
     async def serve(self) -> None:
-        """Follows the log, and appends what is decided while the lease is ours; for ever."""
+        """Follows the log, and appends what is decided while the lease is ours; forever."""
         while True:
             # Before the lease is taken: standbys of this directory note the new epoch as soon as they read it, and it
             # would be taken for one that another database had given out.

@@ -1,6 +1,6 @@
 """Which images count: shards are begun when the image shows this life of the coordinator registered.
 
-With all controllers away that may take for ever: then the cached image of an earlier life is served. What that life may
+With all controllers away that may take forever: then the cached image of an earlier life is served. What that life may
 still have under way is found by the offsets of the next append.
 """
 

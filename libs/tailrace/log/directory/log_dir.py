@@ -294,7 +294,7 @@ class LogDir:
     def take_back(self, loan: BorrowedLog) -> None:
         """The thread has left the log. Raises OSError where it was to be deleted and cannot be.
 
-        After a change that failed it is opened anew, from its recovery point on, at its next use or by a Recovery.
+        After a change that failed it is opened again, from its recovery point on, at its next use or by a Recovery.
         """
         del self._lent[loan.key]
         self._logs[loan.key] = loan.log

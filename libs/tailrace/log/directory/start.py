@@ -98,8 +98,8 @@ def failure_before(filesystem: Filesystem, path: str) -> str:
 def reread_after_failure(filesystem: Filesystem, path: str, tails: Iterable[tuple[str, int]]) -> int:
     """Makes sure that what recovery reads is on the disk, or will be (see reread.py); the size in bytes.
 
-    tails are the logs' directories and recovery points. A process that is stopped on the way begins anew: the mark goes
-    last, and from then on the page cache says what the disk does.
+    tails are the logs' directories and recovery points. A process that is stopped on the way begins again: the mark
+    goes last, and from then on the page cache says what the disk does.
     """
     reread_bytes = sum(reread_tail(filesystem, directory, recovery_point) for directory, recovery_point in tails)
     filesystem.remove(join(path, DISK_FAILED))

@@ -23,7 +23,7 @@ class FileStat(NamedTuple):
 class File(Protocol):
     """An open file. It stays readable after its name is removed, until the last reference to it goes."""
 
-    held: HeldRanges | None  # parts of it besides the page cache; None again when it is written to, or read anew
+    held: HeldRanges | None  # parts of it besides the page cache; None again when it is written to, or read again
 
     @property
     def unsynced(self) -> bool:

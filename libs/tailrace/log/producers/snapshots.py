@@ -181,7 +181,7 @@ def remove_snapshots(filesystem: Filesystem, directory: str, keep: Iterable[int]
 
 
 def remove_all_snapshots(filesystem: Filesystem, directory: str) -> None:
-    """The log begins anew: nothing is known of its producers."""
+    """The log begins again: nothing is known of its producers."""
     for offset in snapshot_offsets(filesystem, directory):
         filesystem.remove(join(directory, file_name(offset, SNAPSHOT_SUFFIX)))
 

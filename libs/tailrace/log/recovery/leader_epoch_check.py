@@ -1,4 +1,4 @@
-"""Whether the leader epochs that a file says are those of the batches; if not they are made anew from the batches.
+"""Whether the leader epochs that a file says are those of the batches; if not they are made again from the batches.
 
 The file has no check in Kafka's format, but every batch carries its epoch, so a look at both sides of each beginning
 tells. The epoch lies outside a batch's CRC, too: where the batches do not agree among themselves, the file is believed.

@@ -56,7 +56,7 @@ def walk(
 
 
 def examine(segment: Segment, *, suspected: bool = True, anchor: int | None = None, doubted: int | None = None) -> None:
-    """Finds all that is wrong by walking the whole segment, and makes its indexes anew from what is sound.
+    """Finds all that is wrong by walking the whole segment, and makes its indexes again from what is sound.
 
     anchor is where the last segment should end; suspected=False: nothing is wrong but what this finds, and the
     batch at `doubted` if its CRC is. A reader who does not wait gets NotCached, for another thread has to do it.

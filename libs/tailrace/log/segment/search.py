@@ -1,6 +1,6 @@
 """Finding a batch in a segment: the sparse indexes say where to begin, the heads of the batches from there the rest.
 
-A closed segment's indexes are read from their files when first asked for, and made anew from the batches where they
+A closed segment's indexes are read from their files when first asked for, and made again from the batches where they
 cannot be true. Nothing in Kafka's format vouches for an index, but each entry names a batch that can be looked at.
 """
 

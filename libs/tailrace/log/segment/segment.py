@@ -103,7 +103,7 @@ class Segment:
         self.name_suffix = ""  # ".cleaned" while compaction writes it
         self.size_bytes = 0
         self.ragged = False  # behind size_bytes the file may hold what a failed write left
-        self.failed_sync: OSError | None = None  # nothing of it can be vouched for before the log is opened anew
+        self.failed_sync: OSError | None = None  # nothing of it can be vouched for before the log is opened again
         self.bytes_since_index_entry = 0
         self.first_timestamp = -1  # of the first batch: segment.ms counts from it,
         self.begun_ms = -1  # or, where it has none, from when it was written
@@ -222,7 +222,7 @@ class Segment:
         self.forget_indexes()
 
     def forget_indexes(self) -> None:
-        """Begins anew with empty indexes, to be rebuilt or filled by appends."""
+        """Begins again with empty indexes, to be rebuilt or filled by appends."""
         self.indexes = (OffsetIndex(self.base_offset), TimeIndex(self.base_offset))
         self.bytes_since_index_entry = 0
         self.first_timestamp = self.latest_timestamp = -1
@@ -350,7 +350,7 @@ class Segment:
         return next((hole for hole in self.holes if hole.end > position), None)
 
     def cut(self, position: int) -> None:
-        """Shortens the file, at once on the disk: a crash must not bring back offsets that are given out anew."""
+        """Shortens the file, at once on the disk: a crash must not bring back offsets that are given out again."""
         self.file.truncate(position)
         self.sync(self.file)
 

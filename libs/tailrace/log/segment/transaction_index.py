@@ -2,7 +2,7 @@
 
 Kafka's entries carry no check, and a flipped bit in a first offset would show records as committed that were not. So
 there is a .txnsums file beside it, four bytes for each entry: Kafka passes over a file of that name. An entry without a
-sum (Kafka wrote it) is believed, one with another is not, and the index is then made anew from the batches.
+sum (Kafka wrote it) is believed, one with another is not, and the index is then made again from the batches.
 """
 
 from __future__ import annotations

@@ -140,7 +140,7 @@ class MetadataFollower:
     async def wait_for(self, predicate: Callable[[MetadataImage], bool], timeout_ms: float | None) -> MetadataImage:
         """Returns the first image that was taken up and that the predicate accepts.
 
-        TimeoutError if none comes (None: wait for ever).
+        TimeoutError if none comes (None: wait forever).
         """
         if predicate(self.applied):
             return self.applied

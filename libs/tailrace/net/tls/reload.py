@@ -1,4 +1,4 @@
-"""The context of new connections: made anew when its files have changed on the disk, looked at once a second at most.
+"""The context of new connections: made again when its files have changed on the disk, looked at once a second at most.
 
 As Apache Kafka does when its config is altered. Connections that are open keep what they have.
 """

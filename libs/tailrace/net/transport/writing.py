@@ -1,7 +1,7 @@
 """Several buffers out with one call, on any version of Python: asyncio's writelines of 3.12 and later has two faults.
 
 It never asks its protocol to pause (CVE-2024-12254, until 3.12.8 and 3.13.1): a client that takes no answers would have
-them all prepared. And it keeps an empty buffer at the end for ever: the loop turns without a pause, and the connection
+them all prepared. And it keeps an empty buffer at the end forever: the loop turns without a pause, and the connection
 never closes; a Fetch without records ends with one. uvloop has neither, but no harm is done there.
 """
 

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 _THREADS = 8  # logs that are synced side by side: more do not make a disk faster
 _RELIEVERS = 2  # of these threads
 _RELIEVED_A_TURN = 16  # files, before a thread has another turn
-_REST_MS = 100  # before a flush for which no descriptor was left is begun anew
+_REST_MS = 100  # before a flush for which no descriptor was left is begun again
 
 
 class Flusher:

@@ -22,7 +22,7 @@ def choose(dirs: Sequence[Dir], present: int | None, assigned: UUID | None, *, r
 
     present is the directory it was found in; assigned what the image says, None if it says nothing. What is found
     counts, whatever the image says. A partition that was never placed goes where the fewest are. One that lay in a
-    directory that is none of these is made anew only if it is refilled: as the leader it would give offsets twice.
+    directory that is none of these is made again only if it is refilled: as the leader it would give offsets twice.
     """
     if present is not None and (dirs[present].online or assigned != UNASSIGNED):
         return present

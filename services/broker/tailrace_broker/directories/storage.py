@@ -66,7 +66,7 @@ class Storage:
         """A dir may hold what lies in another one too; which is right is told here, or by the image's topic id.
 
         A move between dirs that a crash or a failed disk ended late leaves two: the one that was written to longer is
-        right. While the dir was away the partition may have been deleted and made anew elsewhere, or copied again from
+        right. While the dir was away the partition may have been deleted and made again elsewhere, or copied again from
         its leader: then the one is right that the controller was told of.
         """
         other = self._places.setdefault(place, log_dir)

@@ -23,7 +23,7 @@ _Done: TypeAlias = Callable[[OSError | None], None]
 
 
 class LogChanged(Exception):
-    """The files were changed under a lookup: it must be done anew, on what is there now."""
+    """The files were changed under a lookup: it must be done again, on what is there now."""
 
 
 class Lookups:

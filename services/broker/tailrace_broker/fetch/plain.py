@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 LARGE_FETCH_BYTES = 16 * 1024  # some 500 partitions: a thread decodes it
 # Some 10,000: a collection walks fewer in well under a millisecond. A client without sessions sends all its partitions
-# again and again, and each of its requests waits for records: collections would be held back for ever.
+# again and again, and each of its requests waits for records: collections would be held back forever.
 _HOLDING_BYTES = 256 * 1024
 
 

@@ -1,7 +1,7 @@
 """FenceShard v0 (private): a shard's new owner puts its epoch into the log before it reads.
 
 The answer leaves when the barrier is committed; whatever an older owner sends after it is refused. The epoch must be
-one that a controller gave: a barrier is never taken back, and a made-up epoch would shut the true owners out for ever.
+one that a controller gave: a barrier is never taken back, and a made-up epoch would shut the true owners out forever.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """InitProducerId v0-5 without a transactional id (KIP-98, KIP-360): a fresh producer id with epoch 0.
 
 A known id that wants a new epoch (v3 and later, after an error) gets a fresh id too, as in Kafka without transactions.
-Transactional ids never come here: the gateway refuses them until transactions exist.
+Requests with a transactional id are for the coordinator of the transaction, and never come here.
 """
 
 from __future__ import annotations

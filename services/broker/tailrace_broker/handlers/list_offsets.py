@@ -7,7 +7,7 @@ Timeouts (v10) are for tiered storage, as in Kafka.
 At read_committed the log ends at the last stable offset. A consumer's questions for the ends of its partitions are
 answered at once, ahead of the ordinary handler, and so are those by time where what tells is in memory and little. The
 rest is looked for by threads (fetch/lookups.py), some partitions of a request at a time: anything that changes the
-files meanwhile has it done anew, and OFFSET_NOT_AVAILABLE has the client ask again after a few times.
+files meanwhile has it done again, and OFFSET_NOT_AVAILABLE has the client ask again after a few times.
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ from tailrace.metadata.image import PartitionImage
 from tailrace_broker.partitions.node import NO_EPOCH, Node
 
 UNKNOWN_OFFSET = -1
-# The controller did not take the change and will not: what is due may be proposed anew.
+# The controller did not take the change and will not: what is due may be proposed again.
 _TRY_ANEW = (ErrorCode.OPERATION_NOT_ATTEMPTED, ErrorCode.INELIGIBLE_REPLICA)
 # Our view is old: until the image comes the proposal stays in the maximal ISR, because it may have been taken.
 _AWAIT_IMAGE = (

@@ -117,7 +117,7 @@ class Partition:
         self.replicas: tuple[int, ...] = ()
         self.isr: tuple[int, ...] = ()  # as the image has it
         self.offline = False  # its log dir failed (KIP-858): it neither leads nor follows until a new start
-        self.unplaced = False  # offline, as its log dir is none of those here: another leader may fill it anew
+        self.unplaced = False  # offline, as its log dir is none of those here: another leader may fill it again
         self.recovering = False  # its log is checked in a thread: likewise, until that is over
         self.leading: LeaderState | None = None  # while this broker leads and there are other replicas
         self.early: EarlyBatches | None = None  # of this leadership, once there are some
@@ -159,7 +159,7 @@ class Partition:
         self.node.changed.add(self)
 
     def close(self) -> None:
-        """Forgets the log after it was closed or deleted; a later use opens it anew."""
+        """Forgets the log after it was closed or deleted; a later use opens it again."""
         self.opened = None
 
     # -- the role ----------------------------------------------------------------------------------------------------
@@ -440,7 +440,7 @@ class Partition:
         """Does what the leader's answer asks for; whether the high watermark moved.
 
         Raises ApiError for records that are damaged or do not follow, OSError if the disk refuses. At
-        OFFSET_OUT_OF_RANGE ours may begin anew where the leader's does, see begins_anew.
+        OFFSET_OUT_OF_RANGE ours may begin again where the leader's does, see begins_anew.
         """
         log = self.log
         before, start = self.high_watermark, log.log_start_offset
@@ -468,7 +468,7 @@ class Partition:
         return moved
 
     def begins_anew(self, leader_start: int) -> bool:
-        """Whether at OFFSET_OUT_OF_RANGE the log begins anew at leader_start: the leader's log begins behind ours.
+        """Whether at OFFSET_OUT_OF_RANGE the log begins again at leader_start: the leader's log begins behind ours.
 
         Or it ends before ours, which holds no record: with one, the epochs say where they part.
         """

@@ -25,7 +25,7 @@ from tailrace.log.recovery.loader import RecoveryStopped
 from tailrace_broker.partitions.partition import Partition
 
 _MOST_THREADS: Final = 64  # of all log dirs together
-# Logs that were cut are told of together: a follower begins its fetch from their leader anew each time.
+# Logs that were cut are told of together: a follower begins its fetch from their leader again each time.
 _TOGETHER_SECONDS: Final = 0.02
 # After a cut that failed, though not because of the disk: the next one may fail as well.
 _REST_SECONDS: Final = 1.0

@@ -47,7 +47,7 @@ def tell_recovery(dirs: list[LogDir], log: Any) -> None:
         def on_damage(key: tuple[str, int], segment: Segment) -> None:
             path = segment.path(LOG_SUFFIX)
             if not segment.holes:
-                log.warning("an index was wrong and is made anew", topic=key[0], partition=key[1], path=path)
+                log.warning("an index was wrong and is made again", topic=key[0], partition=key[1], path=path)
             for hole in segment.holes[:_HOLES_TOLD]:
                 log.error(
                     "records are damaged: they are answered CORRUPT_MESSAGE, those behind them are served",
@@ -91,7 +91,7 @@ def tell_recovery(dirs: list[LogDir], log: Any) -> None:
 
 
 def tell_missing(dirs: list[LogDir], image: MetadataImage, node_id: int, log: Any) -> None:
-    """Each log directory that held replicas and is not among these: what is copied anew may fill the wrong disk."""
+    """Each log directory that held replicas and is not among these: what is copied again may fill the wrong disk."""
     ids = {log_dir.directory_id for log_dir in dirs}
     if not all(one.int for one in ids):
         return  # the one that cannot be read may be it
@@ -104,7 +104,7 @@ def tell_missing(dirs: list[LogDir], image: MetadataImage, node_id: int, log: An
                 missing[lay_in] += 1
     for directory_id, replicas in missing.items():
         log.warning(
-            "a log directory with replicas is missing, what others have of it is copied anew: is its disk mounted?",
+            "a log directory with replicas is missing, what others have of it is copied again: is its disk mounted?",
             directory_id=format_uuid(directory_id),
             replicas=replicas,
         )

@@ -1,4 +1,4 @@
-"""Batches that a topic wants looked through, decompressed or compressed anew, in threads where that may take long.
+"""Batches that a topic wants looked through, decompressed or compressed again, in threads where that may take long.
 
 A few kilobytes can stand for millions of records, and every one of them is looked at: seconds in which the event loop
 would serve nobody. One request is under way for a connection, which waits for it, so no more wait for a thread than

@@ -1,7 +1,7 @@
 """A follower's loop for one leader: fetch, apply, fetch again; one connection and one fetch session (KIP-227).
 
 A partition that fails (an epoch that is too new or too old, damage, the disk) is left out for a moment and does not
-hold up the others. When partitions are added while a fetch waits for data, the wait is given up and begun anew.
+hold up the others. When partitions are added while a fetch waits for data, the wait is given up and begun again.
 
 A request looks at what may have changed, not at all that is followed: at what was added, what the last answer was
 about, what is left out, and a few others in turn, as their logs may also change by themselves (retention).
@@ -135,7 +135,7 @@ class ReplicaFetcher:
         self._added = True
 
     def fetch_added(self) -> None:
-        """If there are such partitions a fetch that waits for data is begun anew."""
+        """If there are such partitions a fetch that waits for data is begun again."""
         if self._added:
             self._interrupt()
 

@@ -53,7 +53,7 @@ class Replicas:
     def on_changes(self, changes: Changes) -> None:
         """Follows leaders where the image says they are.
 
-        A fetch that waits for data is begun anew once for all that an image brings: it costs a connection.
+        A fetch that waits for data is begun again once for all that an image brings: it costs a connection.
         """
         if self._group is None:
             return

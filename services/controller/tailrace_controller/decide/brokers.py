@@ -1,7 +1,7 @@
 """Brokers: registration with epochs, heartbeats, fencing, controlled shutdown and leaving for good (KIP-631).
 
-A broker that registers anew says which epoch it had when it shut down cleanly (previous_broker_epoch, KIP-966). If that
-is not the one we know, it may have lost the end of its logs: it leaves every ISR and ELR.
+A broker that registers again says which epoch it had when it shut down cleanly (previous_broker_epoch, KIP-966). If
+that is not the one we know, it may have lost the end of its logs: it leaves every ISR and ELR.
 """
 
 from uuid import UUID
@@ -179,7 +179,7 @@ def hand_over(image: MetadataImage, broker_id: int, broker_epoch: int, config: C
 
 
 def expire(image: MetadataImage, broker_id: int, broker_epoch: int, config: Config) -> ControllerResult[bool]:
-    """Fences a broker that was not heard, unless it registered anew meanwhile; the reply says whether it did."""
+    """Fences a broker that was not heard, unless it registered again meanwhile; the reply says whether it did."""
     broker = image.brokers.get(broker_id)
     if broker is None or broker.fenced or broker.broker_epoch != broker_epoch:
         return ControllerResult(False)

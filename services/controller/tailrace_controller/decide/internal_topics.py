@@ -58,7 +58,7 @@ def grow(image: MetadataImage, config: Config) -> Iterator[PartitionChangeRecord
     """Yields reassignments of internal partitions that have fewer replicas than the live brokers allow.
 
     No replica is taken away, and a reassignment under way is left alone: it is looked at again when it is done. The
-    preferred leaders are spread anew, so that a topic that one broker led alone comes to be led by all.
+    preferred leaders are spread again, so that a topic that one broker led alone comes to be led by all.
     """
     elections = Elections(image, config)
     live = placement.by_rack(image.brokers[broker_id] for broker_id in sorted(elections.may_lead))

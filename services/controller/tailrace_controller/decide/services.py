@@ -59,7 +59,7 @@ def check_epoch(image: MetadataImage, role: str, service_id: int, service_epoch:
 
 
 def expire(image: MetadataImage, role: str, service_id: int, service_epoch: int) -> ControllerResult[bool]:
-    """Removes a service that was not heard, unless it registered anew meanwhile; the reply says whether it did."""
+    """Removes a service that was not heard, unless it registered again meanwhile; the reply says whether it did."""
     service = image.services.get((role, service_id))
     if service is None or service.service_epoch != service_epoch:
         return ControllerResult(False)

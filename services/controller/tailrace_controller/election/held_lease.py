@@ -39,7 +39,7 @@ class HeldLease:
 
     @property
     def is_fresh(self) -> bool:
-        """Whether it is held, and the database has said so lately."""
+        """Whether it is held, and the database has said so recently."""
         return self.holding and self._tenure is not None and self._tenure.holds(self._clock.monotonic_ms())
 
     @property

@@ -2,7 +2,7 @@
 for the SQL views.
 
 The answer comes when the part is stored, so that the next one is not on its way before. Parts that do not follow a
-first one are refused: the coordinator begins anew when its next report is due.
+first one are refused: the coordinator begins again when its next report is due.
 """
 
 from tailrace.errors import ApiError, ErrorCode

@@ -58,7 +58,7 @@ class SessionWatch:
         self._plan()
 
     def on_resigned(self) -> None:
-        """A standby watches nobody; whoever is active does, and so do we anew if it is us again."""
+        """A standby watches nobody; whoever is active does, and so do we again if it is us again."""
         self.sessions.keep((), self._now_ms())
         for timer in self._timers:
             timer.cancel()
@@ -160,7 +160,7 @@ class SessionWatch:
             else:
                 gone = await self._controller.run(lambda image: services.expire(image, role, service_id, epoch))
         except ApiError:
-            return  # not active any more: the next activation begins all sessions anew
+            return  # not active any more: the next activation begins all sessions again
         if gone and role == BROKER:
             self._expired = {other for other in self._expired if other[1] != service_id} | {key}
         if gone and not expected:

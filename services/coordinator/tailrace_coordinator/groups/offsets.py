@@ -146,7 +146,7 @@ def delete(decision: GroupDecision, group: Group, offsets: Offsets, topic: str, 
 def expire(decision: GroupDecision, group: Group, offsets: Offsets) -> Steps[bool]:
     """Removes what offsets.retention.minutes has outlived (KIP-211). True: the group has no offsets any more.
 
-    What an open transaction writes anew stays.
+    What an open transaction writes again stays.
     """
     held = offsets.of_group(group.group_id)
     pending = offsets.pending.of_group(group.group_id)

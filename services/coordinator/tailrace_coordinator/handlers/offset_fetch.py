@@ -144,7 +144,7 @@ async def _fetch(coordinator: Coordinator, asked: Any, topics: Sequence[Any] | N
 
 
 def _is_of_another(coordinator: Coordinator, offset: OffsetCommitted | None) -> bool:
-    """Whether the offset was committed for a topic of that name that was deleted since and created anew."""
+    """Whether the offset was committed for a topic of that name that was deleted since and created again."""
     if offset is None:
         return False
     topic = coordinator.image.topic(offset.topic)

@@ -110,7 +110,7 @@ async def verify(
         raise ApiError(ErrorCode.INVALID_PRODUCER_EPOCH if code in _FENCED else _LATER.get(code, code))
 
 
-# What it means that the transaction's coordinator is another one: nothing that the group's clients must look up anew.
+# What it means that the transaction's coordinator is another one: nothing that the group's clients must look up again.
 _LATER: Final = dict.fromkeys(
     (ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.NETWORK_EXCEPTION),
     ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,

@@ -250,7 +250,7 @@ class MarkerSender:
             try:
                 await self._complete(sending.owned, sending.transaction)
             except ApiError:
-                self._again(sending)  # too much waits for the log; or the shard is loaded, and begins anew
+                self._again(sending)  # too much waits for the log; or the shard is loaded, and begins again
             else:
                 self._give_up(sending)
 

@@ -19,7 +19,7 @@ from tailrace_gateway.relay.buffers import BUFFER_BYTES, Buffer, BufferPool
 
 StreamSocket: TypeAlias = socket.socket | EncryptedSocket
 
-# Why a link does not read at the moment; it reads when none of these is set.
+# Why a link does not read; it reads when none of these is set.
 PEER = 1  # what was read cannot be passed on yet
 MUTED = 2  # over quota (KIP-219)
 HELD = 4  # a request is being answered elsewhere and enough is waiting behind it

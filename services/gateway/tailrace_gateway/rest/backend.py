@@ -52,7 +52,7 @@ class AdminBackend(Protocol):
         ...
 
     def controller(self) -> ControllerView:
-        """Who decides at the moment."""
+        """The active controller."""
         ...
 
     async def wait_for(self, predicate: Callable[[MetadataImage], bool]) -> bool:

@@ -82,7 +82,7 @@ def synced(group: ClassicGroup, assignment: bytes) -> SyncGroupResponse:
 
 
 def reschedule_heartbeat(decision: GroupDecision, group: ClassicGroup, member: Member) -> None:
-    """Starts the member's session anew."""
+    """Starts the member's session again."""
     decision.schedule(heartbeat_key(group.group_id, member.member_id), member.session_timeout_ms)
 
 
@@ -274,7 +274,7 @@ def on_deadline(decision: GroupDecision, group: ClassicGroup, key: Hashable) -> 
 
 
 def on_loaded(decision: GroupDecision, group: ClassicGroup) -> Steps[None]:
-    """Starts every member's session anew; a group above group.max.size rebalances to lose the late ones."""
+    """Starts every member's session again; a group above group.max.size rebalances to lose the late ones."""
     for number, member in enumerate(group.members.values(), 1):
         reschedule_heartbeat(decision, group, member)
         if number % ROWS_A_STEP == 0:

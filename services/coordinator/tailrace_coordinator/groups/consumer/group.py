@@ -1,6 +1,6 @@
 """A group of the consumer protocol (KIP-848) that Apache Kafka wrote.
 
-Its members are not read, so it is always empty; they join anew. The first JoinGroup puts a classic group in its place,
+Its members are not read, so it is always empty; they join again. The first JoinGroup puts a classic group in its place,
 as Kafka does with an empty one.
 """
 
