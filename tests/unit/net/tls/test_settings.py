@@ -10,6 +10,8 @@ import pytest
 
 from support.certificates import Authority, Pair, openssl
 from tailrace.config import Config, ConfigError
+from tailrace.config.config import environment_name
+from tailrace.config.definitions import DEFINITIONS
 from tailrace.net.tls.settings import TlsSettings, listener_settings, server_context
 from tailrace.runtime.clock import SystemClock
 
@@ -54,7 +56,8 @@ def test_the_keys_of_kafka_make_a_context(server: Pair, authority: Authority) ->
         "ssl.client.auth": "requested",
         "ssl.enabled.protocols": "TLSv1.3",
     }
-    settings = listener_settings(Config.load("gateway", None, {}, given))
+    environ = {environment_name(DEFINITIONS[key]): value for key, value in given.items()}
+    settings = listener_settings(Config.load("gateway", None, environ))
     assert settings is not None and "PRIVATE" not in repr(settings)
     context = server_context(settings, NOW_MS)
     assert context.verify_mode is ssl.CERT_OPTIONAL
