@@ -70,7 +70,7 @@ LAYERS = {
     ),
     "unit": Layer(
         "pure files and tables; seconds",
-        apart=(tests_of("unit", "gateway/ log/"), tests_of("unit", "net/ records/ controller/")),
+        apart=tuple(tests_of("unit", names) for names in ("broker/", "gateway/ log/", "net/ controller/ cli/")),
     ),
     "protocol": Layer(
         "every API and version: round trips, arbitrary chunks, hostile frames",
