@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from tailrace.errors import ApiError
 from tailrace.net.context import Context
-from tailrace.net.pieces import freed, in_pieces
 from tailrace.wire.messages import DeleteGroupsRequest, DeleteGroupsResponse
 from tailrace_coordinator.coordinator import Coordinator
 
@@ -17,7 +16,6 @@ async def handle(request: DeleteGroupsRequest, context: Context, coordinator: Co
     row = DeleteGroupsResponse.DeletableGroupResult
     results = [
         row(group_id=group_id, error_code=code.code if isinstance(code, ApiError) else code)
-        async for group_id, code in in_pieces((each, codes[each]) for each in request.groups_names)
+        for group_id, code in ((each, codes[each]) for each in request.groups_names)
     ]
-    await freed(codes)
     return DeleteGroupsResponse(results=results)

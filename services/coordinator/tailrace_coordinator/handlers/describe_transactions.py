@@ -8,7 +8,6 @@ from tailrace.coordination.transaction_records import TransactionState
 from tailrace.errors import ApiError, ErrorCode
 from tailrace.net.context import Context
 from tailrace.net.limits.answer_budget import AnswerBudget
-from tailrace.net.pieces import in_pieces
 from tailrace.wire.messages import DescribeTransactionsRequest, DescribeTransactionsResponse
 from tailrace_coordinator.coordinator import Coordinator
 
@@ -24,7 +23,7 @@ async def handle(
         request.transactional_ids, lambda ids, machine, now_ms, token: machine.describe(now_ms, token, ids)
     )
     budget = AnswerBudget()
-    rows = [_row(one, found[one], budget) async for one in in_pieces(request.transactional_ids)]
+    rows = [_row(one, found[one], budget) for one in request.transactional_ids]
     return DescribeTransactionsResponse(transaction_states=rows)
 
 

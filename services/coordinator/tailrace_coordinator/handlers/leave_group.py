@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from tailrace.errors import ErrorCode
 from tailrace.net.context import Context
-from tailrace.net.pieces import freed, in_pieces
 from tailrace.wire.messages import LeaveGroupRequest, LeaveGroupResponse
 from tailrace_coordinator.coordinator import Coordinator
 from tailrace_coordinator.groups.classic.leave import Leaver
@@ -19,7 +18,7 @@ async def handle(request: LeaveGroupRequest, context: Context, coordinator: Coor
     if context.api_version < 3:
         leavers = [Leaver(request.member_id)]
     else:
-        leavers = [Leaver(member.member_id, member.group_instance_id) async for member in in_pieces(request.members)]
+        leavers = [Leaver(member.member_id, member.group_instance_id) for member in request.members]
     codes: list[ErrorCode] = await coordinator.groups.ask_in_pieces(
         request,
         leavers,
@@ -30,7 +29,6 @@ async def handle(request: LeaveGroupRequest, context: Context, coordinator: Coor
     row = LeaveGroupResponse.MemberResponse
     members = [
         row(member_id=leaver.member_id, group_instance_id=leaver.group_instance_id, error_code=code)
-        async for leaver, code in in_pieces(zip(leavers, codes, strict=True))
+        for leaver, code in zip(leavers, codes, strict=True)
     ]
-    await freed(leavers, codes)
     return LeaveGroupResponse(error_code=ErrorCode.NONE, members=members)

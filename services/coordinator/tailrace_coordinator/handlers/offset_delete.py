@@ -8,7 +8,6 @@ from __future__ import annotations
 from tailrace.errors import ApiError, ErrorCode
 from tailrace.metadata.image import MetadataImage
 from tailrace.net.context import Context
-from tailrace.net.pieces import in_pieces
 from tailrace.wire.messages import OffsetDeleteRequest, OffsetDeleteResponse
 from tailrace_coordinator.coordinator import Coordinator
 
@@ -17,14 +16,14 @@ async def handle(request: OffsetDeleteRequest, context: Context, coordinator: Co
     """Answers one code per partition; an offset that is not there counts as deleted."""
     if not request.group_id:
         raise ApiError(ErrorCode.INVALID_GROUP_ID)
-    there, asked = await _there(request, coordinator.image)
+    there, asked = _there(request, coordinator.image)
     unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     if len(asked) < len(there):
         latest = await coordinator.latest_image()
         if latest is None:
             unknown = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
         else:
-            there, asked = await _there(request, latest)
+            there, asked = _there(request, latest)
     decided = await coordinator.groups.ask_in_pieces(  # also of nothing: the group's own refusal comes first
         request,
         asked,
@@ -43,19 +42,19 @@ async def handle(request: OffsetDeleteRequest, context: Context, coordinator: Co
                         partition_index=p.partition_index,
                         error_code=next(codes) if next(known) else unknown,
                     )
-                    async for p in in_pieces(topic.partitions)
+                    for p in topic.partitions
                 ],
             )
-            async for topic in in_pieces(request.topics)
+            for topic in request.topics
         ],
     )
 
 
-async def _there(request: OffsetDeleteRequest, image: MetadataImage) -> tuple[list[bool], list[tuple[str, int]]]:
+def _there(request: OffsetDeleteRequest, image: MetadataImage) -> tuple[list[bool], list[tuple[str, int]]]:
     """Of each partition whether it is there, and those that are; what is named twice is one by now."""
     there, asked = [], []
-    async for topic in in_pieces(request.topics):
-        async for partition in in_pieces(topic.partitions):
+    for topic in request.topics:
+        for partition in topic.partitions:
             which = (topic.name, partition.partition_index)
             there.append(image.partition(*which) is not None)
             if there[-1]:

@@ -6,12 +6,8 @@ leader's assignments are committed.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from tailrace.errors import ApiError, ErrorCode
 from tailrace.net.context import Context
-from tailrace.net.pieces import ROWS_AT_ONCE, freed, in_pieces
-from tailrace.net.spread import Spread
 from tailrace.wire.messages import SyncGroupRequest, SyncGroupResponse
 from tailrace_coordinator.coordinator import Coordinator
 
@@ -20,16 +16,8 @@ async def handle(request: SyncGroupRequest, context: Context, coordinator: Coord
     """Answers the member's assignment."""
     if context.api_version >= 5 and (request.protocol_type is None or request.protocol_name is None):
         raise ApiError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
-    assignments: Mapping[str, bytes] = {}
-    if len(request.assignments) > ROWS_AT_ONCE:
-        assignments = spread = Spread[str, bytes]()
-        async for entry in in_pieces(request.assignments):
-            spread[entry.member_id] = bytes(entry.assignment)
-    else:
-        assignments = {entry.member_id: bytes(entry.assignment) for entry in request.assignments}
+    assignments = {entry.member_id: bytes(entry.assignment) for entry in request.assignments}
     response: SyncGroupResponse = await coordinator.groups.ask(
         request, lambda groups, now_ms, token: groups.sync(now_ms, token, request, assignments)
     )
-    if isinstance(assignments, Spread):
-        await freed(assignments)
     return response

@@ -10,7 +10,6 @@ from typing import Any
 
 from tailrace.errors import ApiError, ErrorCode
 from tailrace.net.context import Context
-from tailrace.net.pieces import in_pieces
 from tailrace.state import EndOfTransaction, ProducerIdAndEpoch
 from tailrace.wire.messages import WriteTxnMarkersRequest, WriteTxnMarkersResponse
 from tailrace_coordinator.coordinator import Coordinator
@@ -27,9 +26,9 @@ async def handle(
     """Answers one code per marker and partition, each once the marker is in the log."""
     asked = [
         (_end(marker), _version(marker, context), topic.name, index)
-        async for marker in in_pieces(request.markers)
-        async for topic in in_pieces(marker.topics)
-        async for index in in_pieces(topic.partition_indexes)
+        for marker in request.markers
+        for topic in marker.topics
+        for index in topic.partition_indexes
     ]
     codes: list[ErrorCode] = []
     for first in range(0, len(asked), _AT_ONCE):
@@ -45,13 +44,13 @@ async def handle(
                         name=topic.name,
                         partitions=[
                             _PARTITION(partition_index=index, error_code=next(left))
-                            async for index in in_pieces(topic.partition_indexes)
+                            for index in topic.partition_indexes
                         ],
                     )
-                    async for topic in in_pieces(marker.topics)
+                    for topic in marker.topics
                 ],
             )
-            async for marker in in_pieces(request.markers)
+            for marker in request.markers
         ]
     )
 
