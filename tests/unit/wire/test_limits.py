@@ -110,3 +110,22 @@ def test_the_rows_of_a_list_are_counted_over_the_whole_request() -> None:
         else:
             with pytest.raises(Malformed):
                 codec.decode_request(api.key, 8, body)
+
+
+@pytest.mark.parametrize(
+    ("key", "path", "rows"),
+    [
+        (ApiKey.FETCH, "topics.partitions", 10_000),  # a consumer of so many
+        (ApiKey.LIST_OFFSETS, "topics.partitions", 20_000),
+        (ApiKey.OFFSET_COMMIT, "topics.partitions", 20_000),
+        (ApiKey.OFFSET_COMMIT, "topics", 20_000),
+        (ApiKey.OFFSET_FETCH, "groups.topics.partition_indexes", 20_000),
+        (ApiKey.OFFSET_FETCH, "groups.topics", 20_000),
+        (ApiKey.METADATA, "topics", 20_000),
+        (ApiKey.CREATE_TOPICS, "topics", 10_000),
+        (ApiKey.DESCRIBE_CONFIGS, "resources", 20_000),  # all topics of such a cluster
+    ],
+)
+def test_what_large_clients_need_is_below_the_ceilings(key: ApiKey, path: str, rows: int) -> None:
+    largest = Largest(APIS[key], path, APIS[key].max_version)
+    assert decoded(largest, rows) is not None
