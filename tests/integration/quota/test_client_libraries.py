@@ -138,7 +138,7 @@ def counts(cluster: Cluster) -> Counts:
     return Counts(
         total(r"tailrace_requests_total\{"),
         total(r"tailrace_connection_close_total"),
-        total(r"tailrace_throttle_time_ms_total"),
+        1000 * total(r"tailrace_throttle_time_seconds_total"),
     )
 
 

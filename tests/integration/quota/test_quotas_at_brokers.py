@@ -47,7 +47,7 @@ def broker(cluster: Cluster) -> Address:
 async def throttled_ms(cluster: Cluster) -> float:
     where = cluster.addresses("broker")["http"]
     page = await asyncio.to_thread(lambda: urllib.request.urlopen(f"http://{where}/metrics").read().decode())
-    return float(re.findall(r"^tailrace_throttle_time_ms_total (\S+)", page, re.MULTILINE)[0])
+    return 1000 * float(re.findall(r"^tailrace_throttle_time_seconds_total (\S+)", page, re.MULTILINE)[0])
 
 
 async def test_one_client_id_at_a_broker_and_at_a_gateway_stays_within_its_rates(
