@@ -57,6 +57,7 @@ def status(data: Data = None, admin: AdminUrl = None, as_data: Json = False, boo
         say(f"Nothing runs on {found.data_dir}.")
         raise typer.Exit(NOT_RUNNING)
     cluster, why = asked(admin or admin_of(found), below="status")
+    processes = expected(processes, cluster)
     if as_data:
         say(json.dumps({"cluster": cluster, "processes": [_process(file) for file in processes]}))
     else:
@@ -127,6 +128,14 @@ def healthy(cluster: dict[str, Any] | None) -> bool:
     if any(cluster[key]["count"] for key in _NOT_HEALTHY) or any(row["state"] != "live" for row in cluster["brokers"]):
         return False
     return all(row["producers"] != "refused" for row in cluster["log_dirs_under_pressure"])
+
+
+def expected(processes: list[RunFile], cluster: dict[str, Any] | None) -> list[RunFile]:
+    """The processes that a healthy cluster needs: all but brokers that ended and were unregistered."""
+    if cluster is None:
+        return processes
+    registered = {row["broker_id"] for row in cluster["brokers"]}
+    return [file for file in processes if file.is_running() or file.role != "broker" or file.id in registered]
 
 
 def run_files(data_dir: Path) -> list[RunFile]:

@@ -141,6 +141,12 @@ def test_a_process_that_died_is_shown_and_makes_the_status_1(tmp_path: Path, mon
     assert CliRunner().invoke(app, ["status", "--data", str(tmp_path)]).exit_code == status.NOT_RUNNING
 
 
+def test_a_broker_that_ended_and_was_unregistered_is_not_missed() -> None:
+    ended = [RunFile("broker", number, 1, 0, 0) for number in (0, 1)]
+    assert status.expected(ended, cluster()) == ended[:1]
+    assert status.expected(ended, None) == ended
+
+
 class Named(RefusingCluster):
     """A cluster whose brokers say an admin port, or none."""
 
