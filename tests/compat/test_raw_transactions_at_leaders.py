@@ -15,6 +15,7 @@ from support.waiting import until
 NONE, INVALID_PRODUCER_EPOCH, INVALID_TXN_STATE, INVALID_PRODUCER_ID_MAPPING = 0, 47, 48, 49
 TRANSACTIONAL_ID_AUTHORIZATION_FAILED, TRANSACTION_ABORTABLE, UNKNOWN_TOPIC_OR_PARTITION = 53, 120, 3
 OUT_OF_ORDER_SEQUENCE_NUMBER, TRANSACTION_COORDINATOR_FENCED = 45, 52
+CLUSTER_AUTHORIZATION_FAILED, INVALID_REQUEST = 31, 42
 INIT_PRODUCER_ID, ADD_PARTITIONS, END_TXN, WRITE_MARKERS, LIST_OFFSETS, FIND_COORDINATOR = 22, 24, 26, 27, 2, 10
 FIRST_PROTOCOL = pytest.mark.parametrize("version", [9, 11])
 pytestmark = [
@@ -203,32 +204,42 @@ def test_a_marker_ends_a_hanging_transaction(target: Target, version: int) -> No
     assert producer.produce(topic, producer.batch(1)) == (0, 2), "its coordinator still knows of the transaction"
 
 
-def test_markers_are_refused_by_epoch(target: Target) -> None:
+def test_markers_without_an_open_transaction_are_refused_by_epoch_or_at_once(target: Target) -> None:
     topic = create_topic(target)
     identity = Producer(target).producer_id
-    assert write_markers(topic, identity, 5, coordinator_epoch=3) == [NONE]
-    assert write_markers(topic, identity, 4, coordinator_epoch=3) == [INVALID_PRODUCER_EPOCH]
-    assert write_markers(topic, identity, 5, coordinator_epoch=2) == [TRANSACTION_COORDINATOR_FENCED]
-    assert write_markers(topic, identity, 5, coordinator_epoch=3, transaction_version=2) == [NONE], "a repeated one"
-    assert write_markers(topic, identity, 6, coordinator_epoch=3, transaction_version=2, partitions=[0, 9]) == [
-        NONE,
-        UNKNOWN_TOPIC_OR_PARTITION,
-    ]
-    assert stable(topic) == 3
+
+    def expect(kafka: list[int], tailrace: int, *fields: int, **more: Any) -> None:
+        found = write_markers(topic, identity, *fields, **more)
+        assert found == (kafka if target.is_kafka else [tailrace] * len(kafka))
+
+    expect([NONE], INVALID_TXN_STATE, 5, coordinator_epoch=3)
+    expect([INVALID_PRODUCER_EPOCH], INVALID_TXN_STATE, 4, coordinator_epoch=3)
+    expect([TRANSACTION_COORDINATOR_FENCED], INVALID_TXN_STATE, 5, coordinator_epoch=2)
+    expect([NONE], INVALID_TXN_STATE, 5, coordinator_epoch=3, transaction_version=2)  # a repeated one
+    two = {"transaction_version": 2, "partitions": [0, 9]}
+    expect([NONE, UNKNOWN_TOPIC_OR_PARTITION], INVALID_REQUEST, 6, coordinator_epoch=3, **two)
+    expect([NONE], CLUSTER_AUTHORIZATION_FAILED, 6, coordinator_epoch=3, commit=True)
+    assert stable(topic) == (4 if target.is_kafka else 0)
 
 
-def test_a_marker_of_version_2_must_be_above_the_open_transactions_epoch(target: Target) -> None:
+def test_a_marker_of_an_open_transaction_has_the_epoch_of_its_version(target: Target) -> None:
     topic, producer = create_topic(target), Producer(target)
     producer.add(topic)
     assert producer.produce(topic, producer.batch()) == (0, 0)
     identity, epoch = producer.producer_id, producer.epoch
-    assert write_markers(topic, identity, epoch, transaction_version=2) == [INVALID_PRODUCER_EPOCH]
-    assert write_markers(topic, identity, epoch + 1, transaction_version=2) == [NONE]
+    if target.is_kafka:
+        assert write_markers(topic, identity, epoch, transaction_version=2) == [INVALID_PRODUCER_EPOCH]
+        assert write_markers(topic, identity, epoch + 1, transaction_version=2) == [NONE]
+    else:
+        assert write_markers(topic, identity, epoch + 1) == [INVALID_PRODUCER_EPOCH]
+        assert write_markers(topic, identity, epoch) == [NONE]
 
 
 def test_after_a_marker_sequences_begin_at_0(target: Target) -> None:
     topic, producer = create_topic(target), Producer(target)
-    assert write_markers(topic, producer.producer_id, producer.epoch, commit=True) == [NONE]
     producer.add(topic)
+    assert producer.end() == NONE
+    until(lambda: stable(topic) == 1, "the marker of a transaction without records")
+    assert until(lambda: producer.add(topic) == NONE, "the next transaction")
     assert producer.produce(topic, producer.batch(5)) == (OUT_OF_ORDER_SEQUENCE_NUMBER, -1)
     assert producer.produce(topic, producer.batch(0)) == (0, 1)
