@@ -18,6 +18,7 @@ from tailrace.metadata.image import MetadataImage, ServiceImage, ShardImage
 from tailrace.metadata.records import Endpoint
 from tailrace.net.address import Address
 from tailrace.net.dispatch import Service
+from tailrace.net.limits.role_memory import RoleMemory
 from tailrace.net.members.endpoints import unix_name
 from tailrace.net.server import serve
 from tailrace.records.record import Record, build
@@ -182,6 +183,7 @@ async def with_coordinator(
         },
         apis=INTERNAL_APIS,
         log=structlog.get_logger(),
+        memory=RoleMemory(),
     )
     server = await serve([Address(str(path / "stub"), -1)], service)
     try:

@@ -68,7 +68,7 @@ class Connection(Answering):
     """One accepted socket. Views handed to hot handlers are valid until end_of_read returned."""
 
     def __init__(self, server: Listener, identity: Identity | None = None, unread: bytes = b"") -> None:
-        super().__init__(server.service.log, server.service.memory, server.service.max_frame_bytes)
+        super().__init__(server.service.log, server.service.memory.requests, server.service.max_frame_bytes)
         self._server = server
         self._service = server.service
         self._unread = unread  # of a socket that another process has read from
@@ -130,7 +130,7 @@ class Connection(Answering):
         self._filled = 0
         self._shrink()
         self._share.end()
-        self._service.answers.give_back(self)
+        self._service.memory.answers.give_back(self)
         if self._going_on is not None:
             self._going_on.cancel()
         if self._task is not None:
@@ -502,12 +502,12 @@ class Connection(Answering):
         if len(frame) > OWN_BYTES:
             self._flush()
             if not self.core.slots and not self.core.stops & UNTAKEN:
-                self._service.answers.give_back(self)
+                self._service.memory.answers.give_back(self)
         self._parse()
 
     def resume_writing(self) -> None:
         if self._task is None and not self.core.slots:
-            self._service.answers.give_back(self)
+            self._service.memory.answers.give_back(self)
         super().resume_writing()
 
     def _unserved(self, header: RequestHeader, frame: memoryview) -> None:

@@ -16,9 +16,8 @@ from tailrace.net.admit import Admit
 from tailrace.net.authentication.server import Authentication
 from tailrace.net.context import Context
 from tailrace.net.large import Large, has_many_rows
-from tailrace.net.limits.answer_memory import AnswerMemory
 from tailrace.net.limits.deadlines import ConnectionDeadlines
-from tailrace.net.limits.request_memory import RequestMemory
+from tailrace.net.limits.role_memory import RoleMemory
 from tailrace.net.transport.buffers import SocketBuffers
 from tailrace.wire import codec
 from tailrace.wire.apis import Api, ApiKey
@@ -69,8 +68,7 @@ class Service:
     on_close: Callable[[Any], None] | None = None
     relay: Relay | None = None  # takes the frames of APIs that are not served here (a broker's own client listener)
     large: Large = field(default_factory=Large)
-    answers: AnswerMemory = field(default_factory=AnswerMemory)  # for large answers, of the whole role
-    memory: RequestMemory = field(default_factory=RequestMemory)  # for requests that are not whole, of the whole role
+    memory: RoleMemory = field(kw_only=True)  # one for all listeners of a role
 
     def serves(self, key: int, version: int) -> bool:
         """Whether this listener takes the API in this version."""
@@ -96,15 +94,15 @@ async def answer_frame(service: Service, request: Any, context: Context) -> byte
     """The same, encoded as a whole response frame."""
     key, version, correlation_id = context.api_key, context.api_version, context.correlation_id
     if key == ApiKey.METADATA and not request.topics:  # of everything; its body is made by the handler
-        await service.answers.room(context.connection)
+        await service.memory.answers.room(context.connection)
     response = await answer(service, request, context)
     if isinstance(response, EncodeBuffer):  # a body that its handler wrote, of many rows
-        service.answers.hold(context.connection, response.pos)
+        service.memory.answers.hold(context.connection, response.pos)
         return response.response_frame(key, version, correlation_id)
     if has_many_rows(response):
-        await service.answers.room(context.connection)
+        await service.memory.answers.room(context.connection)
     frame = await _encoded(service, request, response, context)
-    service.answers.hold(context.connection, len(frame))
+    service.memory.answers.hold(context.connection, len(frame))
     return frame
 
 

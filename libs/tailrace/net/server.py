@@ -85,7 +85,7 @@ class Server:
         self.not_kafka = SeldomWarning(service.log, loop_ms, "connection closed")
         self.most_descriptor = most_descriptor()
         self._refused = SeldomWarning(service.log, loop_ms, "connection closed")
-        RequestMemoryWatch(service.memory)
+        RequestMemoryWatch(service.memory.requests)
 
     def opened(self, connection: Connection) -> None:
         """Counts a connection in, or closes it at once above max.connections, and while all are closed."""

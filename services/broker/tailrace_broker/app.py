@@ -31,7 +31,8 @@ from tailrace.net.dispatch import Handler, HotHandler, Service
 from tailrace.net.large import Large
 from tailrace.net.limits.deadlines import ConnectionDeadlines
 from tailrace.net.limits.request_memory import RequestMemory
-from tailrace.net.limits.request_memory_metrics import RequestMemoryMetrics
+from tailrace.net.limits.role_memory import RoleMemory
+from tailrace.net.limits.role_memory_metrics import RoleMemoryMetrics
 from tailrace.net.members.internal import advertised_endpoints, internal_address
 from tailrace.net.members.lease_holders import broker_as_holder
 from tailrace.net.metadata.follower import MetadataFollower, open_metadata_follower
@@ -272,8 +273,8 @@ async def open_listener(
     sessions = FetchSessions(config.max_incremental_fetch_session_cache_slots)
     plain_fetch = PlainFetch(broker, sessions, broker.cold_reads)
     fetch = FastFetch(broker, plain_fetch, broker.cold_reads) if config.broker_fast_path else plain_fetch
-    memory = RequestMemory(config.queued_max_request_bytes)
-    RequestMemoryMetrics(environment.registry, memory)
+    memory = RoleMemory(RequestMemory(config.queued_max_request_bytes))
+    RoleMemoryMetrics(environment.registry, memory)
     authentication = open_authentication(environment.secret, environment.registry, environment.log)
     service = Service(
         role=broker,

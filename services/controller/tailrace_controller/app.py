@@ -14,7 +14,8 @@ from tailrace.net.background import beside
 from tailrace.net.context import Context
 from tailrace.net.dispatch import Handler, Service
 from tailrace.net.limits.request_memory import RequestMemory
-from tailrace.net.limits.request_memory_metrics import RequestMemoryMetrics
+from tailrace.net.limits.role_memory import RoleMemory
+from tailrace.net.limits.role_memory_metrics import RoleMemoryMetrics
 from tailrace.net.members.internal import advertised_address, internal_address
 from tailrace.net.metadata.follower import controller_addresses
 from tailrace.net.server import serve
@@ -64,8 +65,8 @@ async def open_controller(config: Config, environment: Environment) -> AsyncIter
         ControllerMetrics(environment.registry, role)
         controller.activated = role.on_activated
         controller.resigned = watch.on_resigned
-        memory = RequestMemory(config.queued_max_request_bytes)
-        RequestMemoryMetrics(environment.registry, memory)
+        memory = RoleMemory(RequestMemory(config.queued_max_request_bytes))
+        RoleMemoryMetrics(environment.registry, memory)
         authentication = open_authentication(environment.secret, environment.registry, environment.log)
         service = Service(
             role,

@@ -41,7 +41,7 @@ class AnsweringGateway(Gateway):
             internal=False,
             listener="CLIENT",
             large=self.large,
-            answers=self.answers,
+            memory=self.memory,
         )
 
     # -- connections ----------------------------------------------------------------------------------------------

@@ -19,7 +19,7 @@ from tailrace.net.address import Address
 from tailrace.net.background import beside
 from tailrace.net.backoff import Backoff
 from tailrace.net.limits.deadline_check import DeadlineCheck
-from tailrace.net.limits.request_memory_metrics import RequestMemoryMetrics
+from tailrace.net.limits.role_memory_metrics import RoleMemoryMetrics
 from tailrace.net.members.endpoints import endpoints_of
 from tailrace.net.members.registration import ServiceRegistration
 from tailrace.net.metadata.follower import MetadataFollower, open_metadata_follower
@@ -128,7 +128,7 @@ async def open_gateway(config: Config, environment: Environment) -> AsyncIterato
         stack.callback(deadline_check.close)
         deadline_check.start()
         metrics = GatewayMetrics(environment.registry, gateway, config.min_insync_replicas, throttled, handshakes)
-        RequestMemoryMetrics(environment.registry, gateway.memory)
+        RoleMemoryMetrics(environment.registry, gateway.memory)
         addresses = {"client": ",".join(listener.addresses)}
         endpoints = [Endpoint("CLIENT", listener.hosts[0], listener.base_port)]
         if environment.run_dir is not None:

@@ -18,10 +18,10 @@ from tailrace.net.authentication.proof import Secret
 from tailrace.net.background import spawn
 from tailrace.net.context import Identity
 from tailrace.net.large import Large
-from tailrace.net.limits.answer_memory import AnswerMemory
 from tailrace.net.limits.deadlines import ConnectionDeadlines
 from tailrace.net.limits.request_memory import DEFAULT_BYTES, RequestMemory
 from tailrace.net.limits.request_memory_watch import RequestMemoryWatch
+from tailrace.net.limits.role_memory import RoleMemory
 from tailrace.net.limits.seldom import SeldomWarning
 from tailrace.net.quotas.meter import MeterAt
 from tailrace.net.transport.buffers import SocketBuffers
@@ -127,9 +127,8 @@ class Gateway(ABC):
         self.secret = parts.secret
         self.admit = parts.admit
         self.pool = BufferPool()
-        self.memory = RequestMemory(parts.limits.request_memory_bytes)
-        self.answers = AnswerMemory()
-        RequestMemoryWatch(self.memory)
+        self.memory = RoleMemory(RequestMemory(parts.limits.request_memory_bytes))
+        RequestMemoryWatch(self.memory.requests)
         self.table = table()
         self.suspects = Suspects(self)
         self.encoded = EncodedTopics()

@@ -16,7 +16,8 @@ from tailrace.net.background import beside
 from tailrace.net.backoff import Backoff
 from tailrace.net.dispatch import Service
 from tailrace.net.limits.request_memory import RequestMemory
-from tailrace.net.limits.request_memory_metrics import RequestMemoryMetrics
+from tailrace.net.limits.role_memory import RoleMemory
+from tailrace.net.limits.role_memory_metrics import RoleMemoryMetrics
 from tailrace.net.members.internal import advertised_endpoints, internal_address
 from tailrace.net.members.registration import ServiceRegistration
 from tailrace.net.members.reports import Reports, Source
@@ -58,8 +59,8 @@ async def open_quota(config: Config, environment: Environment) -> AsyncIterator[
     store = open_store(config, environment)
     metrics, scopes = QuotaMetrics(environment.registry), Scopes(config.quota_scope, log)
     quota = Quota(store, config.quota_lease_ms, config.quota_max_entries, clock, metrics, scopes)
-    memory = RequestMemory(config.queued_max_request_bytes)
-    RequestMemoryMetrics(environment.registry, memory)
+    memory = RoleMemory(RequestMemory(config.queued_max_request_bytes))
+    RoleMemoryMetrics(environment.registry, memory)
     authentication = open_authentication(environment.secret, environment.registry, environment.log)
     service = Service(
         quota,

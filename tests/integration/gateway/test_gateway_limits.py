@@ -358,7 +358,7 @@ async def test_large_answers_come_one_after_the_other_where_clients_do_not_take_
     for client in clients:
         client.transport.pause_reading()
         client.send(codec.encode_request(request, 3, 1, "test"))
-    answers = world.gateway.answers
+    answers = world.gateway.memory.answers
     await turns_until(lambda: answers.waiting_count == 2)
     assert answers.held_bytes == LARGE_ANSWER + 8
     clients[0].writer.transport.abort()  # one that leaves makes room, too

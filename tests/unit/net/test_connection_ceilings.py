@@ -16,6 +16,7 @@ from tailrace.errors import ErrorCode
 from tailrace.net.address import Address
 from tailrace.net.client import Client, Disconnected
 from tailrace.net.dispatch import Service
+from tailrace.net.limits.role_memory import RoleMemory
 from tailrace.net.server import serve
 from tailrace.wire import codec
 from tailrace.wire.apis import APIS, ApiKey
@@ -38,7 +39,9 @@ class Handler:
 
 @asynccontextmanager
 async def listener(path: Path, handler: Handler) -> AsyncIterator[Client]:
-    service = Service(role=None, handlers=dict.fromkeys(APIS, handler), apis=APIS, log=structlog.get_logger())
+    service = Service(
+        role=None, handlers=dict.fromkeys(APIS, handler), apis=APIS, log=structlog.get_logger(), memory=RoleMemory()
+    )
     server = await serve([Address(str(path / "s"), -1)], service)
     client = Client(server.addresses[0], "many")
     try:

@@ -22,6 +22,7 @@ from tailrace.errors import ApiError, ErrorCode
 from tailrace.net.connection import Connection
 from tailrace.net.context import Context, Identity
 from tailrace.net.dispatch import HotHandler, Service
+from tailrace.net.limits.role_memory import RoleMemory
 from tailrace.net.quotas.meter import Unmetered
 from tailrace.net.server import Server
 from tailrace.wire import codec
@@ -92,6 +93,7 @@ class World:
             handlers={ApiKey.HEARTBEAT: self.role.ordinary},
             apis=INTERNAL_APIS,
             log=structlog.wrap_logger(self.log, processors=[]),
+            memory=RoleMemory(),
             hot={ApiKey.PRODUCE: self.role.hot},
             end_of_read=self.role.end_of_read,
             **options,

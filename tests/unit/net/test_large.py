@@ -22,6 +22,7 @@ from tailrace.net.context import Context
 from tailrace.net.dispatch import Handler, Service
 from tailrace.net.garbage_collection import SOON_SECONDS, VERY_LARGE_BYTES, Collections
 from tailrace.net.large import LARGE_BYTES, MANY_ROWS, Large, has_many_rows
+from tailrace.net.limits.role_memory import RoleMemory
 from tailrace.net.server import serve
 from tailrace.wire import codec
 from tailrace.wire.apis import INTERNAL_APIS, ApiKey
@@ -58,7 +59,7 @@ HANDLERS: dict[int, Handler] = {ApiKey.HEARTBEAT: heartbeat, ApiKey.LIST_OFFSETS
 
 @asynccontextmanager
 async def clients(path: Path) -> AsyncIterator[tuple[Client, Client]]:
-    service = Service(role=None, handlers=HANDLERS, apis=INTERNAL_APIS, log=structlog.get_logger())
+    service = Service(role=None, handlers=HANDLERS, apis=INTERNAL_APIS, log=structlog.get_logger(), memory=RoleMemory())
     server = await serve([Address(str(path / "s"), -1)], service)
     large, other = (Client(server.addresses[0], name) for name in ("large", "other"))
     try:

@@ -20,6 +20,7 @@ from tailrace.net.client import Client
 from tailrace.net.context import Context
 from tailrace.net.dispatch import Service
 from tailrace.net.large import LARGE_BYTES
+from tailrace.net.limits.role_memory import RoleMemory
 from tailrace.net.server import serve
 from tailrace.wire import codec
 from tailrace.wire.apis import APIS
@@ -93,7 +94,7 @@ async def test_a_request_of_many_rows_is_decoded_and_refused_by_a_thread(
     watched = Watched(monkeypatch)
     watched.note_what_leaves(monkeypatch)
     handlers = dict.fromkeys(APIS, refusing)
-    service = Service(role=None, handlers=handlers, apis=APIS, log=structlog.get_logger())
+    service = Service(role=None, handlers=handlers, apis=APIS, log=structlog.get_logger(), memory=RoleMemory())
     server = await serve([Address(str(tmp_path / "s"), -1)], service)
     client = Client(server.addresses[0], "large")
     try:

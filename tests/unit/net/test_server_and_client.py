@@ -25,6 +25,7 @@ from tailrace.net.client import Client, Disconnected, UnservedError
 from tailrace.net.context import Context, Identity
 from tailrace.net.dispatch import Handler, Service
 from tailrace.net.limits.deadlines import ConnectionDeadlines
+from tailrace.net.limits.role_memory import RoleMemory
 from tailrace.net.server import Server, serve
 from tailrace.wire import codec
 from tailrace.wire.apis import INTERNAL_APIS, ApiKey
@@ -72,7 +73,7 @@ async def running(path: Path, **bounds: Any) -> AsyncIterator[tuple[Role, Addres
     role = Role()
     log = structlog.get_logger()
     served: dict[str, Any] = {"handlers": HANDLERS, "apis": INTERNAL_APIS, **bounds}
-    service = Service(role=role, log=log, **served)
+    service = Service(role=role, log=log, memory=RoleMemory(), **served)
     server = await serve([Address(str(path / "s"), -1)], service)
     try:
         yield role, server.addresses[0], server

@@ -22,6 +22,7 @@ from tailrace.net.context import Context
 from tailrace.net.dispatch import Service
 from tailrace.net.limits.deadlines import ConnectionDeadlines
 from tailrace.net.limits.request_memory import OWN_BYTES
+from tailrace.net.limits.role_memory import RoleMemory
 from tailrace.net.server import Server, serve
 from tailrace.net.transport import receiving
 from tailrace.net.transport.buffers import SocketBuffers
@@ -83,6 +84,7 @@ async def running(**options: Any) -> AsyncIterator[World]:
         handlers={ApiKey.HEARTBEAT: heartbeat},
         apis=INTERNAL_APIS,
         log=structlog.wrap_logger(log, processors=[]),
+        memory=RoleMemory(),
         **options,
     )
     server = await serve([Address("127.0.0.1", 0)], service)
@@ -154,11 +156,11 @@ async def test_a_frame_that_is_only_announced_takes_no_memory() -> None:
         writer.write(head + bytes(1_000_000))
         await turns_until(lambda: world.server.connections and world.connection.received_bytes >= 1_000_000)
         assert resident_bytes() - before < 20_000_000
-        assert world.server.service.memory.used_bytes == size + 4 - OWN_BYTES
+        assert world.server.service.memory.requests.used_bytes == size + 4 - OWN_BYTES
         writer.transport.abort()
         assert reader is not None
         await turns_until(lambda: not world.server.connections)
-        assert world.server.service.memory.used_bytes == 0
+        assert world.server.service.memory.requests.used_bytes == 0
 
 
 async def test_large_frames_still_come_whole_and_their_memory_goes_when_it_is_not_used() -> None:

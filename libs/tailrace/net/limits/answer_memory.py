@@ -31,7 +31,9 @@ class AnswerMemory:
 
     def __init__(self, most_bytes: int = MOST_BYTES, monotonic_ms: Callable[[], float] | None = None) -> None:
         self.held_bytes = 0
-        self._most_bytes = most_bytes
+        self.max_bytes = most_bytes
+        self.waited_count = 0
+        self.gave_way_count = 0
         self._monotonic_ms = monotonic_ms or (lambda: asyncio.get_running_loop().time() * 1000)
         self._held: dict[Any, tuple[int, float]] = {}  # bytes, and since when
         self._waiting: deque[tuple[int, asyncio.Future[None]]] = deque()
@@ -79,12 +81,13 @@ class AnswerMemory:
         self._held[holder] = size_bytes, began_ms
 
     def _fits(self, size_bytes: int) -> bool:
-        return not self.held_bytes or self.held_bytes + size_bytes <= self._most_bytes
+        return not self.held_bytes or self.held_bytes + size_bytes <= self.max_bytes
 
     async def _turn(self, size_bytes: int) -> None:
         turn = asyncio.get_running_loop().create_future()
         entry = size_bytes, turn
         self._waiting.append(entry)
+        self.waited_count += 1
         self._watch()
         try:
             await turn
@@ -111,5 +114,6 @@ class AnswerMemory:
     def _look(self) -> None:
         self._timer = None
         for holder in self.overdue():
+            self.gave_way_count += 1
             holder.give_way("its answer was not taken in time, and others wait for the memory")
         self._watch()

@@ -69,7 +69,7 @@ class ClientLink(Link):
         self.refused_batches = RefusedBatches()  # by the gateway itself, while its node was away
         self._swept_bytes = (0, 0)  # what the last sweep saw
         self._quiet = IdleTimer()
-        self.share = gateway.memory.share(self)
+        self.share = gateway.memory.requests.share(self)
         self.share.belongs_to(identity.client_host)
         self._task: asyncio.Task[None] | None = None
         self._muting: Mute | None = None  # of a client that was above a quota
@@ -183,14 +183,14 @@ class ClientLink(Link):
         if self.node is not None:
             self.node.resume(PEER)
         if self.pauses & UNSENT:
-            self.gateway.answers.give_back(self)
+            self.gateway.memory.answers.give_back(self)
             self.resume(HELD | UNSENT)
             self.rescan()
         self.close_if_done()
 
     async def room_for_answer(self, size_bytes: int) -> None:
         """Returns when there is memory for an answer of so many bytes."""
-        await self.gateway.answers.room(self, size_bytes)
+        await self.gateway.memory.answers.room(self, size_bytes)
 
     def close_if_done(self) -> None:
         """After the client's end: closes once every whole request was answered; a torn one is the reason then."""
@@ -370,7 +370,7 @@ class ClientLink(Link):
                     self.node.pause(PEER)
                 self.pause(UNSENT)
                 return
-            self.gateway.answers.give_back(self)
+            self.gateway.memory.answers.give_back(self)
             if self.slots.kept_bytes > _KEPT_BYTES:
                 self.pause(KEPT)
                 return
@@ -436,7 +436,7 @@ class ClientLink(Link):
         super().close()
         self.requests.drop()  # the connection itself may be in a cycle, and free much later
         self.share.end()
-        self.gateway.answers.give_back(self)
+        self.gateway.memory.answers.give_back(self)
         if self.lent is not None:
             if self.lent.fileno() >= 0:
                 with contextlib.suppress(OSError):

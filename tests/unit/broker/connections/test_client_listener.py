@@ -18,6 +18,7 @@ from tailrace.net.address import Address
 from tailrace.net.client import Disconnected
 from tailrace.net.context import Context, Identity
 from tailrace.net.dispatch import Service
+from tailrace.net.limits.role_memory import RoleMemory
 from tailrace.net.members.endpoints import endpoints_of
 from tailrace.net.metadata.follower import MetadataFollower
 from tailrace.net.server import Server, serve
@@ -48,7 +49,11 @@ async def list_groups(request: ListGroupsRequest, context: Context, role: None) 
 
 async def gateway(address: Address) -> Server:
     service = Service(
-        role=None, handlers={ApiKey.LIST_GROUPS: list_groups}, apis=INTERNAL_APIS, log=structlog.get_logger()
+        role=None,
+        handlers={ApiKey.LIST_GROUPS: list_groups},
+        apis=INTERNAL_APIS,
+        log=structlog.get_logger(),
+        memory=RoleMemory(),
     )
     return await serve([address], service)
 

@@ -19,6 +19,7 @@ from tailrace.net.authentication.server import UNPROVEN_MAX, Authentication
 from tailrace.net.client import Client, Disconnected
 from tailrace.net.context import Context
 from tailrace.net.dispatch import Handler, Service
+from tailrace.net.limits.role_memory import RoleMemory
 from tailrace.net.server import Server, serve
 from tailrace.wire import codec
 from tailrace.wire.apis import INTERNAL_APIS, ApiKey
@@ -74,7 +75,9 @@ async def listening(
     log = structlog.testing.CapturingLogger()
     authentication = Authentication(secret, log, deadline_ms)
     handlers: dict[int, Handler] = {ApiKey.HEARTBEAT: heartbeat}
-    service = Service(None, handlers, INTERNAL_APIS, structlog.get_logger(), authentication=authentication)
+    service = Service(
+        None, handlers, INTERNAL_APIS, structlog.get_logger(), authentication=authentication, memory=RoleMemory()
+    )
     server = await serve([Address("127.0.0.1", 0) if path is None else Address(str(path), -1)], service)
     try:
         yield Listener(server, authentication, asked, log)

@@ -31,6 +31,7 @@ async def test_an_answer_waits_for_its_turn_where_the_budget_is_used_up() -> Non
     await memory.room(first, MOST - OWN_BYTES)
     waiting, behind = await begun(memory, second, 2 * OWN_BYTES), await begun(memory, third, OWN_BYTES + 1)
     assert (memory.waiting_count, memory.held_bytes) == (2, MOST - OWN_BYTES)
+    assert memory.waited_count == 2
     await memory.room(small, OWN_BYTES)  # as small as what each connection has in any case
     memory.give_back(first)
     await waiting

@@ -19,6 +19,7 @@ from tailrace.metadata.records import Endpoint
 from tailrace.net.address import Address
 from tailrace.net.client import Client
 from tailrace.net.dispatch import Service
+from tailrace.net.limits.role_memory import RoleMemory
 from tailrace.net.members.lease_client import LeaseClient
 from tailrace.net.server import serve
 from tailrace.quota.entity import ClientQuotas, QuotaEntity, QuotaKind
@@ -83,7 +84,9 @@ async def quota_service(
     store = MemoryStore(LEASE_MS, 10, clock.monotonic_ms() - LEASE_MS)
     quota = Quota(store, LEASE_MS, 10, clock, QuotaMetrics(registry), Scopes("cluster", log or SilentLog()))
     quota.on_image(metadata, metadata)
-    server = await serve([Address(str(path), -1)], Service(quota, HANDLERS, INTERNAL_APIS, SilentLog()))
+    server = await serve(
+        [Address(str(path), -1)], Service(quota, HANDLERS, INTERNAL_APIS, SilentLog(), memory=RoleMemory())
+    )
     try:
         yield registry
     finally:

@@ -21,6 +21,7 @@ from tailrace.net.client import Client
 from tailrace.net.context import Context
 from tailrace.net.dispatch import Service
 from tailrace.net.limits.deadlines import ConnectionDeadlines
+from tailrace.net.limits.role_memory import RoleMemory
 from tailrace.net.server import Encryption, Server, serve
 from tailrace.net.tls import transport as transport_module
 from tailrace.net.tls.handshakes import Handshakes
@@ -78,7 +79,9 @@ async def running(settings: TlsSettings, trusted: Authority, **options: Any) -> 
     role, calls, clock = Role(), structlog.testing.CapturingLogger(), SystemClock()
     log = structlog.wrap_logger(calls, processors=[])
     options = {"internal": False, "answers_after_end": True, **options}
-    service = Service(role=role, handlers={ApiKey.HEARTBEAT: heartbeat}, apis=INTERNAL_APIS, log=log, **options)
+    service = Service(
+        role=role, handlers={ApiKey.HEARTBEAT: heartbeat}, apis=INTERNAL_APIS, log=log, memory=RoleMemory(), **options
+    )
     encryption = Encryption(Handshakes(ServerContexts(settings, clock, log), clock, log))
     server = await serve([Address("127.0.0.1", 0)], service, encryption=encryption)
     try:
