@@ -1,8 +1,7 @@
 """How much interpreted work something is, as a number that no machine's load changes: how it grows is the question."""
 
-import asyncio
 import sys
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from types import FrameType
@@ -21,24 +20,6 @@ def steps(work: Callable[[], Any]) -> int:
     with _counting() as count:
         work()
     return count.steps
-
-
-async def longest_stretch(work: Awaitable[Any]) -> int:
-    """The most bytecodes that run between two turns of the event loop, until the work is done."""
-    loop, longest, last, done = asyncio.get_running_loop(), 0, 0, False
-
-    def turn() -> None:
-        nonlocal longest, last
-        longest, last = max(longest, count.steps - last), count.steps
-        if not done:
-            loop.call_soon(turn)
-
-    loop.set_debug(False)  # which would look at the stack at every turn, and have that counted
-    with _counting() as count:
-        loop.call_soon(turn)
-        await work
-        done = True
-    return max(longest, count.steps - last)
 
 
 @contextmanager

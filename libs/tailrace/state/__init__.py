@@ -1,7 +1,7 @@
 """Effects and the shard runner that coordinators share. Pure."""
 
 from tailrace.state.effects import SHELL, Decision, Effects, Timer, Token
-from tailrace.state.partitioner import hashing_rows, java_hash, partition_for
+from tailrace.state.partitioner import java_hash, partition_for
 from tailrace.state.shard import KeyValue, Machine, Output, Overloaded, Shard, ShardBatch, size_bytes
 from tailrace.state.transactions import EndOfTransaction, InTransaction, ProducerIdAndEpoch
 
@@ -20,7 +20,6 @@ __all__ = [
     "ShardBatch",
     "Timer",
     "Token",
-    "hashing_rows",
     "java_hash",
     "partition_for",
     "size_bytes",

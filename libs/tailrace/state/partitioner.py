@@ -12,11 +12,6 @@ def java_hash(text: str) -> int:
     return number - (1 << 32) if number & 0x80000000 else number
 
 
-def hashing_rows(text: str) -> int:
-    """As how many rows of a usual length it counts to hash a text of its length."""
-    return 1 + len(text) // 64
-
-
 def partition_for(text: str, partitions: int) -> int:
     """abs(hash) % partitions, where the abs of the smallest int is 0 (Kafka's Utils.abs)."""
     number = java_hash(text)

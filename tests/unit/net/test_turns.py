@@ -8,16 +8,9 @@ from contextlib import contextmanager
 
 import pytest
 
+from support.processor_time import spend
 from tailrace.net.turns import in_turns, turns
-from tailrace.processor_time import thread_time_ms
 from tailrace.steps import Steps, whole
-
-
-def spend(ms: float) -> None:
-    """Uses that much processor time, however busy the machine is."""
-    until = thread_time_ms() + ms
-    while thread_time_ms() < until:
-        pass
 
 
 class Turns:

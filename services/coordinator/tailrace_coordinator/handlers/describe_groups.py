@@ -11,7 +11,7 @@ from typing import Any
 from tailrace.errors import ApiError, ErrorCode
 from tailrace.net.context import Context
 from tailrace.net.limits.answer_budget import TOO_LARGE, AnswerBudget, text_bytes
-from tailrace.net.pieces import freed, in_pieces
+from tailrace.net.turns import turns
 from tailrace.wire.messages import DescribeGroupsRequest, DescribeGroupsResponse
 from tailrace_coordinator.coordinator import Coordinator
 from tailrace_coordinator.groups.classic.group import GroupState
@@ -32,30 +32,24 @@ async def handle(request: DescribeGroupsRequest, context: Context, coordinator: 
     budget = AnswerBudget()
     operations = set(ALL_OPERATIONS) if request.include_authorized_operations else None
     groups = []
-    async for group_id in in_pieces(request.groups, weigh=lambda group_id: 1 + _member_count(described[group_id])):
+    async for group_id in turns(request.groups):
         row = await _row(group_id, described[group_id], context.api_version, budget)
         if operations is not None and row.error_code == ErrorCode.NONE:
             row.authorized_operations = operations
         groups.append(row)
-    await freed(described)
     return DescribeGroupsResponse(groups=groups)
 
 
-def _member_count(described: GroupDescription | ApiError | None) -> int:
-    return len(described.members) if isinstance(described, GroupDescription) else 0
-
-
-async def _size_bytes(described: GroupDescription) -> int:
-    sizes = [
+def _size_bytes(described: GroupDescription) -> int:
+    return sum(
         _MEMBER_BYTES
         + len(member.metadata)
         + len(member.assignment)
         + text_bytes(member.member_id)
         + text_bytes(member.client_id)
         + text_bytes(member.group_instance_id)
-        async for member in in_pieces(described.members)
-    ]
-    return sum(sizes)
+        for member in described.members
+    )
 
 
 async def _row(group_id: str, described: GroupDescription | ApiError | None, version: int, budget: AnswerBudget) -> Any:
@@ -70,7 +64,7 @@ async def _row(group_id: str, described: GroupDescription | ApiError | None, ver
             error_code=ErrorCode.GROUP_ID_NOT_FOUND,
             error_message=f"Group {group_id} not found.",
         )
-    if not budget.take(await _size_bytes(described)):
+    if not budget.take(_size_bytes(described)):
         return _GROUP(group_id=group_id, error_code=ErrorCode.MESSAGE_TOO_LARGE, error_message=TOO_LARGE)
     return _GROUP(
         group_id=group_id,
@@ -86,6 +80,6 @@ async def _row(group_id: str, described: GroupDescription | ApiError | None, ver
                 member_metadata=member.metadata,
                 member_assignment=member.assignment,
             )
-            async for member in in_pieces(described.members)
+            async for member in turns(described.members)
         ],
     )

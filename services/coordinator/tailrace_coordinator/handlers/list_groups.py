@@ -11,7 +11,7 @@ from typing import Final
 from tailrace.errors import ErrorCode
 from tailrace.net.context import Context
 from tailrace.net.limits.answer_budget import fitting, text_bytes
-from tailrace.net.pieces import each_once, freed, in_pieces
+from tailrace.net.turns import turns
 from tailrace.wire.messages import ListGroupsRequest, ListGroupsResponse
 from tailrace_coordinator.coordinator import Coordinator
 from tailrace_coordinator.groups.group import Listed
@@ -21,12 +21,11 @@ _ROW_BYTES: Final = 40  # of one group, with its state and type
 
 async def handle(request: ListGroupsRequest, context: Context, coordinator: Coordinator) -> ListGroupsResponse:
     """Answers all groups; COORDINATOR_LOAD_IN_PROGRESS while some are not loaded, MESSAGE_TOO_LARGE for too many."""
-    states = await each_once(in_pieces(state.lower() for state in request.states_filter))
-    types = await each_once(in_pieces(kind.lower() for kind in request.types_filter))
+    states = {state.lower() for state in request.states_filter}
+    types = {kind.lower() for kind in request.types_filter}
     shards = await coordinator.groups.ask_all(
         lambda groups, now_ms, token: groups.list_groups(now_ms, token, states, types)
     )
-    await freed(states, types)
     return ListGroupsResponse(
         error_code=ErrorCode.NONE,
         groups=[
@@ -36,7 +35,7 @@ async def handle(request: ListGroupsRequest, context: Context, coordinator: Coor
                 group_state=listed.state,
                 group_type=listed.group_type,
             )
-            async for listed in in_pieces(fitting(chain.from_iterable(shards), _size_bytes))
+            async for listed in turns(fitting(chain.from_iterable(shards), _size_bytes))
         ],
     )
 

@@ -13,7 +13,7 @@ from tailrace.coordination.transaction_records import STATES, TransactionState
 from tailrace.errors import ApiError, ErrorCode
 from tailrace.net.context import Context
 from tailrace.net.limits.answer_budget import fitting, text_bytes
-from tailrace.net.pieces import each_once, freed, in_pieces
+from tailrace.net.turns import turns
 from tailrace.wire.messages import ListTransactionsRequest, ListTransactionsResponse
 from tailrace_coordinator.coordinator import Coordinator
 from tailrace_coordinator.transactions.machine import ListTransactionsFilter
@@ -29,20 +29,18 @@ async def handle(
     MESSAGE_TOO_LARGE where they are too many for one answer: filters make it smaller.
     """
     known = {status.value: status for status in STATES}
-    producer_ids = await each_once(in_pieces(request.producer_id_filters))
     wanted = ListTransactionsFilter(
-        frozenset([known[name] async for name in in_pieces(request.state_filters) if name in known]),
-        producer_ids,
+        frozenset(known[name] for name in request.state_filters if name in known),
+        frozenset(request.producer_id_filters),
         request.duration_filter if context.api_version >= 1 else -1,
         _matches(request.transactional_id_pattern if context.api_version >= 2 else None),
     )
-    unknown = [name async for name in in_pieces(request.state_filters) if name not in known]
+    unknown = [name for name in request.state_filters if name not in known]
     if unknown and not wanted.states:
         return ListTransactionsResponse(error_code=0, unknown_state_filters=unknown, transaction_states=[])
     shards = await coordinator.transactions.ask_all(
         lambda machine, now_ms, token: machine.list_transactions(now_ms, token, wanted)
     )
-    await freed(producer_ids)
     row = ListTransactionsResponse.TransactionState
     return ListTransactionsResponse(
         error_code=ErrorCode.NONE,
@@ -53,7 +51,7 @@ async def handle(
                 producer_id=found.producer_id,
                 transaction_state=found.state.value,
             )
-            async for found in in_pieces(fitting(chain.from_iterable(shards), _size_bytes))
+            async for found in turns(fitting(chain.from_iterable(shards), _size_bytes))
         ],
     )
 

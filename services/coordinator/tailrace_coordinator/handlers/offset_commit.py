@@ -13,7 +13,7 @@ from typing import Any
 from tailrace.errors import ErrorCode
 from tailrace.metadata.image import MetadataImage, TopicImage
 from tailrace.net.context import Context
-from tailrace.net.pieces import freed, in_pieces
+from tailrace.net.turns import turns
 from tailrace.wire.messages import OffsetCommitRequest, OffsetCommitResponse
 from tailrace_coordinator.coordinator import Coordinator
 from tailrace_coordinator.groups.offsets import CommitHeader, OffsetToCommit
@@ -38,9 +38,7 @@ async def handle(request: OffsetCommitRequest, context: Context, coordinator: Co
             lambda some, groups, now_ms, token: groups.commit(now_ms, token, commit, some),
         )
         coordinator.offset_commits += len(positions)
-    topics = await _topics(request, rows, iter(decided))
-    await freed(rows, positions, decided)
-    return OffsetCommitResponse(topics=topics)
+    return OffsetCommitResponse(topics=await _topics(request, rows, iter(decided)))
 
 
 async def sorted_positions(
@@ -52,7 +50,6 @@ async def sorted_positions(
     """
     rows, positions = await _sorted(request, coordinator.image, None, by_id=by_id)
     if len(positions) < sum(map(len, rows)):
-        await freed(rows, positions)
         latest = await coordinator.latest_image()
         late = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS if latest is None else None
         rows, positions = await _sorted(request, latest or coordinator.image, late, by_id=by_id)
@@ -65,10 +62,10 @@ async def _sorted(
     """late: the code of what is not there, in place of what says that it is not."""
     rows: list[list[ErrorCode | None]] = []
     positions = []
-    async for topic in in_pieces(request.topics):
+    async for topic in turns(request.topics):
         found, unknown = find_topic(image, topic, by_id=by_id)
         row: list[ErrorCode | None] = []
-        async for partition in in_pieces(topic.partitions):
+        async for partition in turns(topic.partitions):
             if found is None:
                 row.append(late or unknown)
             elif not 0 <= partition.partition_index < len(found.partitions):
@@ -104,9 +101,9 @@ async def _topics(
 ) -> list[Any]:
     topic = OffsetCommitResponse.OffsetCommitResponseTopic
     topics = []
-    async for asked, row in in_pieces(zip(request.topics, rows, strict=True)):
+    async for asked, row in turns(zip(request.topics, rows, strict=True)):
         partitions = []
-        async for partition, code in in_pieces(zip(asked.partitions, row, strict=True)):
+        async for partition, code in turns(zip(asked.partitions, row, strict=True)):
             answered = next(decided) if code is None else code
             partitions.append(
                 topic.OffsetCommitResponsePartition(partition_index=partition.partition_index, error_code=answered)

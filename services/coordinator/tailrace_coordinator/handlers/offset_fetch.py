@@ -17,7 +17,7 @@ from tailrace.kafka.ids import TopicPartition
 from tailrace.metadata.image import MetadataImage
 from tailrace.net.context import Context
 from tailrace.net.limits.answer_budget import AnswerBudget, text_bytes
-from tailrace.net.pieces import freed, in_pieces, others_first
+from tailrace.net.turns import turns
 from tailrace.wire.messages import OffsetFetchRequest, OffsetFetchResponse
 from tailrace_coordinator.coordinator import Coordinator
 from tailrace_coordinator.groups.machine import MANY
@@ -40,22 +40,20 @@ async def handle(request: OffsetFetchRequest, context: Context, coordinator: Coo
             rows += await asyncio.gather(
                 *(_group(asked, context.api_version, coordinator, budget, request.require_stable) for asked in some)
             )
-            await others_first()
         return OffsetFetchResponse(groups=rows)
     found = await _fetch(coordinator, request, request.topics, require_stable=_stable(request, context))
     topic = OffsetFetchResponse.OffsetFetchResponseTopic
     if request.topics is None:
         rows = await _all(found)
     else:
-        rows = [(t.name, t.partition_indexes) async for t in in_pieces(request.topics)]
+        rows = [(t.name, t.partition_indexes) for t in request.topics]
     topics, size_bytes = [], 0
-    async for name, indexes in in_pieces(rows):
+    async for name, indexes in turns(rows):
         partitions = [
-            _partition(topic.OffsetFetchResponsePartition, found, name, index) async for index in in_pieces(indexes)
+            _partition(topic.OffsetFetchResponsePartition, found, name, index) async for index in turns(indexes)
         ]
-        size_bytes += await _size_bytes(partitions)
+        size_bytes += _size_bytes(partitions)
         topics.append(topic(name=name, partitions=partitions))
-    await freed(rows)
     if not budget.take(size_bytes):
         raise ApiError(ErrorCode.MESSAGE_TOO_LARGE)
     return OffsetFetchResponse(error_code=ErrorCode.NONE, topics=topics)
@@ -68,18 +66,18 @@ def _stable(request: OffsetFetchRequest, context: Context) -> bool:
 async def _group(asked: Any, version: int, coordinator: Coordinator, budget: AnswerBudget, require_stable: bool) -> Any:
     """One group of v8+, its refusal in its own row."""
     by_id = version >= 10
-    names = await _names(asked, coordinator.image) if by_id else []
+    names = _names(asked, coordinator.image) if by_id else []
     if None in names:
         latest = await coordinator.latest_image()
         if latest is None:
             return _GROUP(group_id=asked.group_id, topics=[], error_code=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
-        names = await _names(asked, latest)
+        names = _names(asked, latest)
     try:
         wanted = asked.topics
         if by_id and asked.topics is not None:
             wanted = [
                 _Wanted(topic.name, t.partition_indexes)
-                async for t, topic in in_pieces(zip(asked.topics, names, strict=True))
+                for t, topic in zip(asked.topics, names, strict=True)
                 if topic is not None
             ]
         found = await _fetch(coordinator, asked, wanted, require_stable=require_stable)
@@ -90,33 +88,29 @@ async def _group(asked: Any, version: int, coordinator: Coordinator, budget: Ans
         rows = [(name, None, indexes) for name, indexes in await _all(found)]
     elif by_id:
         by_name = zip(asked.topics, names, strict=True)
-        rows = [
-            (None if topic is None else topic.name, t.topic_id, t.partition_indexes)
-            async for t, topic in in_pieces(by_name)
-        ]
+        rows = [(None if topic is None else topic.name, t.topic_id, t.partition_indexes) for t, topic in by_name]
     else:
-        rows = [(t.name, None, t.partition_indexes) async for t in in_pieces(asked.topics)]
+        rows = [(t.name, None, t.partition_indexes) for t in asked.topics]
     topics, size_bytes = [], 0
-    async for name, topic_id, indexes in in_pieces(rows):
+    async for name, topic_id, indexes in turns(rows):
         row = await _topic(coordinator, name, topic_id, indexes, found)
         if by_id and asked.topics is None and row.topic_id is None:
             continue  # offsets of topics deleted since have no id
-        size_bytes += await _size_bytes(row.partitions)
+        size_bytes += _size_bytes(row.partitions)
         topics.append(row)
-    await freed(rows, names)
     if not budget.take(size_bytes):
         return _GROUP(group_id=asked.group_id, topics=[], error_code=ErrorCode.MESSAGE_TOO_LARGE)
     return _GROUP(group_id=asked.group_id, topics=topics, error_code=ErrorCode.NONE)
 
 
-async def _names(asked: Any, image: MetadataImage) -> list[Any]:
+def _names(asked: Any, image: MetadataImage) -> list[Any]:
     """The topics asked for by id, None for those that there are not."""
-    return [find_topic(image, t, by_id=True)[0] async for t in in_pieces(asked.topics or ())]
+    return [find_topic(image, t, by_id=True)[0] for t in asked.topics or ()]
 
 
-async def _size_bytes(partitions: Sequence[Any]) -> int:
+def _size_bytes(partitions: Sequence[Any]) -> int:
     """What the answer's rows take: the metadata is what clients wrote, of any length they may."""
-    return sum([_ROW_BYTES + text_bytes(row.metadata) async for row in in_pieces(partitions)])
+    return sum(_ROW_BYTES + text_bytes(row.metadata) for row in partitions)
 
 
 class _Wanted:
@@ -132,15 +126,15 @@ class _Wanted:
 async def _fetch(coordinator: Coordinator, asked: Any, topics: Sequence[Any] | None, *, require_stable: bool) -> Found:
     """Of asked.group_id: of these partitions, or all; where very many are wanted there may be others among them."""
     wanted = None
-    if topics is not None and sum([len(t.partition_indexes) async for t in in_pieces(topics)]) <= MANY:
-        wanted = [(t.name, index) async for t in in_pieces(topics) async for index in in_pieces(t.partition_indexes)]
+    if topics is not None and sum(len(t.partition_indexes) for t in topics) <= MANY:
+        wanted = [(t.name, index) for t in topics for index in t.partition_indexes]
     found: Found = await coordinator.groups.ask(
         asked,
         lambda groups, now_ms, token: groups.fetch_offsets(
             now_ms, token, asked.group_id, wanted, require_stable=require_stable
         ),
     )
-    return {key: offset async for key, offset in in_pieces(found.items()) if not _is_of_another(coordinator, offset)}
+    return {key: offset async for key, offset in turns(found.items()) if not _is_of_another(coordinator, offset)}
 
 
 def _is_of_another(coordinator: Coordinator, offset: OffsetCommitted | None) -> bool:
@@ -153,7 +147,7 @@ def _is_of_another(coordinator: Coordinator, offset: OffsetCommitted | None) -> 
 
 async def _all(found: Found) -> list[tuple[str, list[int]]]:
     indexes: dict[str, list[int]] = {}
-    async for name, index in in_pieces(found):
+    async for name, index in turns(found):
         indexes.setdefault(name, []).append(index)
     return list(indexes.items())
 
@@ -166,7 +160,7 @@ async def _topic(
     if name is None:
         unknown = [
             partition(partition_index=index, committed_offset=-1, metadata="", error_code=ErrorCode.UNKNOWN_TOPIC_ID)
-            async for index in in_pieces(indexes)
+            async for index in turns(indexes)
         ]
         return row(topic_id=topic_id, partitions=unknown)
     topic = coordinator.image.topic(name)
@@ -174,7 +168,7 @@ async def _topic(
     return row(
         name=name,
         topic_id=topic_id or known_id,
-        partitions=[_partition(partition, found, name, index) async for index in in_pieces(indexes)],
+        partitions=[_partition(partition, found, name, index) async for index in turns(indexes)],
     )
 
 

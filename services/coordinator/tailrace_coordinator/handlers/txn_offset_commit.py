@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from tailrace.errors import ApiError, ErrorCode
 from tailrace.net.context import Context
-from tailrace.net.pieces import freed, in_pieces
+from tailrace.net.turns import turns
 from tailrace.state import ProducerIdAndEpoch
 from tailrace.wire.messages import TxnOffsetCommitRequest, TxnOffsetCommitResponse
 from tailrace_coordinator.coordinator import Coordinator
@@ -41,15 +41,14 @@ async def handle(
             codes = [_of_version(refused.code, context.api_version)] * len(positions)
     decided = iter(codes)
     topics = []
-    async for asked, row in in_pieces(zip(request.topics, rows, strict=True)):
+    async for asked, row in turns(zip(request.topics, rows, strict=True)):
         partitions = [
             _TOPIC.TxnOffsetCommitResponsePartition(
                 partition_index=partition.partition_index, error_code=next(decided) if code is None else code
             )
-            async for partition, code in in_pieces(zip(asked.partitions, row, strict=True))
+            async for partition, code in turns(zip(asked.partitions, row, strict=True))
         ]
         topics.append(_TOPIC(name=asked.name, partitions=partitions))
-    await freed(rows, positions, codes)
     return TxnOffsetCommitResponse(topics=topics)
 
 

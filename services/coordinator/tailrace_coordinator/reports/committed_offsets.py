@@ -21,7 +21,7 @@ from tailrace.net.authentication.proof import Secret
 from tailrace.net.client import Client, Disconnected
 from tailrace.net.members.endpoints import address_of
 from tailrace.net.members.reports import MAX_ROWS
-from tailrace.net.pieces import in_pieces
+from tailrace.net.turns import turns
 from tailrace.wire.codec import Malformed
 from tailrace.wire.hot.list_offsets import latest_offsets_request
 from tailrace.wire.messages import ListOffsetsRequest
@@ -103,7 +103,7 @@ class CommittedOffsets:
         rows: list[dict[str, Any]] = []
         asked: dict[Address, list[TopicPartition]] = {}
         known = set[TopicPartition]()
-        async for offset in in_pieces(committed):
+        async for offset in turns(committed):
             rows.append(_row(offset))
             key = (offset.topic, offset.partition)
             if key not in known and (address := self._leader(*key)) is not None:
@@ -112,7 +112,7 @@ class CommittedOffsets:
         await self._brokers.keep(asked)
         ends: dict[TopicPartition, int] = {}
         await asyncio.gather(*(self._ask(address, keys, ends) for address, keys in asked.items()))
-        async for row in in_pieces(rows):
+        async for row in turns(rows):
             row["log_end_offset"] = ends.get((row["topic"], row["partition"]))
         self.rows = rows
 

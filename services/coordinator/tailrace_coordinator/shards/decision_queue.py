@@ -8,12 +8,9 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from typing import Final
 
-from tailrace.net.pieces import in_turns, others_first
+from tailrace.net.turns import in_turns
 from tailrace.steps import Steps
-
-_DECISIONS_A_TURN: Final = 20  # of those that waited
 
 
 class DecisionQueue:
@@ -41,12 +38,7 @@ class DecisionQueue:
         self._waiting.clear()
 
     async def _run(self, decision: Steps[None]) -> None:
-        await others_first()
         await in_turns(decision)
-        done = 0
         while self._waiting:
-            if done % _DECISIONS_A_TURN == 0:
-                await others_first()
-            done += 1
             await in_turns(self._waiting.popleft())
         self.busy = False

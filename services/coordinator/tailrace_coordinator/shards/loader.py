@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from tailrace.coordination.fields import BadRecord
 from tailrace.log.segment.transactions import read_marker
-from tailrace.net.pieces import in_turns
+from tailrace.net.turns import in_turns
 from tailrace.records.batch import BatchHeader, read_header, split
 from tailrace.records.markers import COMMIT
 from tailrace.records.record import iterate

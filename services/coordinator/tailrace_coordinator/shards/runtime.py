@@ -19,21 +19,25 @@ from tailrace.metadata.image import MetadataImage
 from tailrace.net.backoff import Backoff
 from tailrace.net.limits.answer_budget import text_bytes
 from tailrace.net.members.endpoints import address_of
-from tailrace.net.pieces import ROWS_AT_ONCE, freed, in_pieces, others_first
-from tailrace.net.spread import Spread
-from tailrace.state import Effects, hashing_rows, partition_for
+from tailrace.net.turns import turns
+from tailrace.state import Effects, partition_for
 from tailrace_coordinator.shards.deadlines import Deadlines
 from tailrace_coordinator.shards.kind import MOST_ID_BYTES, CoordinatorShard, ShardKind
 from tailrace_coordinator.shards.owned_shard import Decide, OwnedShard
 from tailrace_coordinator.shards.partition_log import Barrier, OwnedPartition, ShardLog
 
 DecideOnRows = Callable[[Sequence[Any], Any, int, int], Effects[Any]]  # (rows, machine, now_ms, token)
-_FEW_IDS = 5
-_IDS_AT_ONCE = 250  # one shard decides in a turn of the loop: some two milliseconds
+_ROWS_A_DECISION = 500  # which takes some milliseconds
 
 
 def _nothing_to_do(owned: OwnedPartition, action: Any) -> None:
     """No machine wants anything."""
+
+
+def _taken(left: deque[str]) -> Iterator[list[str]]:
+    """Takes the ids of one decision after the other, until none is left."""
+    while left:
+        yield [left.popleft() for _ in range(min(len(left), _ROWS_A_DECISION))]
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,51 +118,41 @@ class CoordinatorRuntime:
         rows have the code for a reply.
         """
         replies: list[Any] = []
-        for first in range(0, len(rows) or 1, ROWS_AT_ONCE):
-            piece = rows[first : first + ROWS_AT_ONCE]
+        async for first in turns(range(0, len(rows) or 1, _ROWS_A_DECISION)):
+            piece = rows[first : first + _ROWS_A_DECISION]
             try:
                 replies += await self.ask(request, partial(decide, piece))
             except ApiError as refused:
                 if not first:
                     raise
                 replies += [refused.code] * len(piece)
-            if first + ROWS_AT_ONCE < len(rows):
-                await others_first()
         return replies
 
-    async def ask_each(self, ids: Sequence[str], decide: DecideOnRows) -> Spread[str, Any]:
+    async def ask_each(self, ids: Sequence[str], decide: DecideOnRows) -> dict[str, Any]:
         """Has the shards of many ids decide on some of them at a time: a reply or an ApiError for each.
 
         A decision replies {id: reply}, and is asked for those again that it leaves out.
         """
-        replies: Spread[str, Any] = Spread()
+        replies: dict[str, Any] = {}
         by_shard: dict[OwnedShard, list[str]] = {}
-        async for each in in_pieces(ids, weigh=hashing_rows):
+        async for each in turns(ids):  # a long id takes some 0.1 ms to hash
             try:
                 by_shard.setdefault(self._shard_of(each), []).append(each)
             except ApiError as refused:
                 replies[each] = refused
         await asyncio.gather(*(self._ask_each(shard, some, decide, replies) for shard, some in by_shard.items()))
-        await freed(*by_shard.values())
         return replies
 
-    async def _ask_each(
-        self, shard: OwnedShard, ids: list[str], decide: DecideOnRows, replies: Spread[str, Any]
-    ) -> None:
+    async def _ask_each(self, shard: OwnedShard, ids: list[str], decide: DecideOnRows, replies: dict[str, Any]) -> None:
         await shard.loaded(self._load_wait_ms)
-        if len(ids) > _FEW_IDS:
-            await others_first()  # all shards would begin in one turn
         left = deque(ids)
-        while left:
-            piece = [left.popleft() for _ in range(min(len(left), _IDS_AT_ONCE))]
+        async for piece in turns(_taken(left)):
             try:
                 found: dict[str, Any] = await shard.ask(partial(decide, piece))
             except ApiError as refused:
                 found = dict.fromkeys(piece, refused)
             replies.update(found)
             left.extendleft(each for each in reversed(piece) if each not in found)
-            if left:
-                await others_first()
 
     async def ask_all(self, decide: Decide) -> list[Any]:
         """Asks every owned shard; COORDINATOR_LOAD_IN_PROGRESS if one of them cannot answer yet (KIP-222)."""

@@ -6,7 +6,6 @@ from typing import Any
 import pytest
 
 from support.coordinator import LOGGER, TOPIC_ID, Stage, image
-from support.steps import longest_stretch
 from tailrace.metadata.image import MetadataImage, PartitionImage, TopicImage
 from tailrace.net.address import Address
 from tailrace.net.client import Disconnected
@@ -146,20 +145,3 @@ async def test_one_request_asks_for_a_bounded_number_of_partitions(monkeypatch: 
     assert [len(keys) for _, keys in brokers.asked] == [2, 2, 1]
     assert [row[3] for row in shown(offsets)] == [4] * 5
     await stage.coordinator.close()
-
-
-async def test_others_have_their_turn_while_very_many_offsets_are_gathered() -> None:
-    async def longest(count: int) -> int:
-        stage = Stage()
-        await stage.become(wide(count))
-        for partition in range(count):
-            await commit(stage, partition, 1)
-        offsets = gathering(stage, MemoryBrokers({}), [image()])  # nobody is asked: the answers are no part of it
-        found = await longest_stretch(offsets.refresh())
-        assert len(offsets.rows) == count
-        await stage.coordinator.close()
-        return found
-
-    await longest(2_000)
-    a_row = (await longest(2_000) - await longest(500)) / 1_500  # in one step they are listed, which takes 9 bytecodes
-    assert a_row < 20

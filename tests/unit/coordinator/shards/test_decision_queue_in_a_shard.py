@@ -9,13 +9,15 @@ from typing import Any
 import pytest
 
 from support.coordinator import Stage, settle
+from support.processor_time import spend
 from support.tallies import TALLIES, TOPIC, AddRequest, Tallies, Tally
 from tailrace.errors import ErrorCode
 from tailrace.state import Effects, Timer, Token
 from tailrace.steps import Steps
 from unit.coordinator.shards.test_kinds import add, with_tallies, written
 
-STEPS = 100
+STEPS = 50
+STEP_MS = 2.1  # more than long work may use of a turn
 DUE_MS = 1_000
 
 
@@ -28,6 +30,7 @@ class LongTallies(Tallies):
 
     def _in_steps(self, effects: Effects[Tally], request: AddRequest) -> Steps[Effects[Tally]]:
         for _ in range(STEPS):
+            spend(STEP_MS)
             yield
         if not request.amount:
             raise ZeroDivisionError

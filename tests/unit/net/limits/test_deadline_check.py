@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 
+from support.processor_time import spend
 from tailrace.net.limits.deadline_check import DeadlineCheck
 from tailrace.net.limits.deadlines import ConnectionDeadlines
-from tailrace.processor_time import thread_time_ms
 
 MANY = 6
 SPENT_MS = 3.0  # more than the budget of a turn
@@ -34,9 +34,7 @@ class Quiet:
         self.why = ""
 
     def judge(self, deadlines: ConnectionDeadlines, passed_ms: float) -> str:
-        until_ms = thread_time_ms() + SPENT_MS
-        while thread_time_ms() < until_ms:
-            pass
+        spend(SPENT_MS)
         self.looked.note(self)
         return self.why
 
