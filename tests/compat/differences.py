@@ -274,7 +274,7 @@ DIFFERENCES = (
         "it stands in the record of each committed offset, and in every list",
     ),
     Difference(
-        "DescribeGroups, OffsetFetch or DescribeConfigs of so much that the answer would have more than 64 MiB",
+        "a request to list or describe so much that the answer would have more than 64 MiB, except Metadata",
         "answered",
         "MESSAGE_TOO_LARGE for what it has no room for",
         "one answer must not take a role's memory",

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from tailrace.errors import ErrorCode
 from tailrace.net.context import Context
+from tailrace.net.limits.answer_budget import AnswerBudget, text_bytes
 from tailrace.wire.messages import DescribeLogDirsRequest, DescribeLogDirsResponse
 
 if TYPE_CHECKING:
@@ -26,15 +27,19 @@ _Dir = DescribeLogDirsResponse.DescribeLogDirsResult
 _Topic = _Dir.DescribeLogDirsTopic
 _Row = _Topic.DescribeLogDirsPartition
 _UNKNOWN_BYTES = -1
+_ROW_BYTES = 24  # of one partition; at most so many for a topic, short of its name
 
 
 async def handle(request: DescribeLogDirsRequest, context: Context, broker: Broker) -> DescribeLogDirsResponse:
-    """One entry per log dir; null topics means all, an empty list means none."""
+    """One entry per log dir; null topics means all, an empty list means none.
+
+    MESSAGE_TOO_LARGE for a log dir that the answer has no room for.
+    """
     wanted = None
     if request.topics is not None:
         wanted = _here(request.topics, broker)
     lags = {(p.topic, p.index): p.lag async for p in broker.topics.each()}
-    results = []
+    results, budget = [], AnswerBudget()
     for log_dir, places in broker.storage.placed():
         await _look(log_dir, places if wanted is None else wanted)
         asked = [(place, lags.get(place, 0)) for place in places if wanted is None or place in wanted]
@@ -47,10 +52,13 @@ async def handle(request: DescribeLogDirsRequest, context: Context, broker: Brok
                 and move.left is None
                 and (wanted is None or (move.partition.topic, move.partition.index) in wanted)
             ]
-            results.append(_describe(log_dir, asked, coming))
+            if budget.take(_size_bytes(asked, coming)):
+                results.append(_describe(log_dir, asked, coming))
+            else:
+                results.append(_refused(log_dir, ErrorCode.MESSAGE_TOO_LARGE))
         except OSError as failed:
             log_dir.guard.note(failed)
-            results.append(_offline(log_dir))
+            results.append(_refused(log_dir, ErrorCode.KAFKA_STORAGE_ERROR))
     return DescribeLogDirsResponse(error_code=0, results=results)
 
 
@@ -65,6 +73,11 @@ async def _look(log_dir: LogDir, places: Iterable[tuple[str, int]]) -> None:
     with suppress(OSError):  # as what it is answered is told below
         log_dir.guard.check()
         await asyncio.to_thread(log_dir.begin_look(places))
+
+
+def _size_bytes(places: list[tuple[tuple[str, int], int]], coming: list[Move]) -> int:
+    topics = {topic for (topic, _), _ in places} | {move.partition.topic for move in coming}
+    return _ROW_BYTES * (len(places) + len(coming) + len(topics)) + sum(map(text_bytes, topics))
 
 
 def _describe(log_dir: LogDir, places: list[tuple[tuple[str, int], int]], coming: list[Move]) -> Any:
@@ -96,9 +109,9 @@ def _room(path: str) -> tuple[int, int]:
     return disk.f_blocks * disk.f_frsize, disk.f_bavail * disk.f_frsize
 
 
-def _offline(log_dir: LogDir) -> Any:
+def _refused(log_dir: LogDir, code: ErrorCode) -> Any:
     return _Dir(
-        error_code=int(ErrorCode.KAFKA_STORAGE_ERROR),
+        error_code=int(code),
         log_dir=log_dir.path,
         topics=[],
         total_bytes=_UNKNOWN_BYTES,

@@ -2,8 +2,7 @@
 
 Every replica answers, not the leader alone, as in Kafka: a follower's state is worth a look as well. Who is remembered
 is told until it expires (producer.id.expiration.ms, looked after with retention). Kafka's answers have no limit; here a
-partition that is asked for twice is answered once, so that no answer is larger than what the broker remembers, and
-others have their turn while it is written.
+partition that is asked for twice is answered once, and one whose producers the answer has no room for is refused.
 """
 
 from __future__ import annotations
@@ -14,10 +13,11 @@ from tailrace.errors import ApiError, ErrorCode
 from tailrace.log.producers.state import ProducerEntry
 from tailrace.metadata import names
 from tailrace.net.context import Context
-from tailrace.net.limits.answer_budget import RefusalTexts
+from tailrace.net.limits.answer_budget import TOO_LARGE, AnswerBudget, RefusalTexts
 from tailrace.wire.encode_buffer import EncodeBuffer
 from tailrace.wire.hot.producers import (
     NO_SEQUENCE,
+    ROW,
     DescribedProducer,
     PartitionProducers,
     encode_describe_producers,
@@ -34,13 +34,13 @@ _NO_TOPIC = "This server does not host this topic-partition."
 
 async def handle(request: DescribeProducersRequest, context: Context, broker: Broker) -> EncodeBuffer:
     """The answer's body, with one row per partition that is asked for; errors are per partition."""
-    topics, texts = [], RefusalTexts()
+    topics, texts, budget = [], RefusalTexts(), AnswerBudget()
     for topic in request.topics:  # what is named twice is named once by now (wire/repeats.py)
         wrong = _wrong_topic(broker, topic.name)
         found = []
         async for index in each_row(topic.partition_indexes):
             if wrong is None:
-                found.append(await _describe(broker, topic.name, index))
+                found.append(await _describe(broker, topic.name, index, budget, texts))
             else:
                 found.append(PartitionProducers(index, int(wrong.code), texts.of(wrong.message)))
         topics.append((topic.name, found))
@@ -56,7 +56,9 @@ def _wrong_topic(broker: Broker, name: str) -> ApiError | None:
     return None
 
 
-async def _describe(broker: Broker, topic: str, index: int) -> PartitionProducers:
+async def _describe(
+    broker: Broker, topic: str, index: int, budget: AnswerBudget, texts: RefusalTexts
+) -> PartitionProducers:
     partition, code = broker.readable(topic.encode(), index, by_id=False)
     if partition is None:
         return PartitionProducers(index, int(code))
@@ -66,6 +68,8 @@ async def _describe(broker: Broker, topic: str, index: int) -> PartitionProducer
         return _refused(index, refused)
     except OSError:
         return PartitionProducers(index, int(ErrorCode.KAFKA_STORAGE_ERROR))
+    if not budget.take(ROW.size * len(entries)):
+        return PartitionProducers(index, int(ErrorCode.MESSAGE_TOO_LARGE), texts.of(TOO_LARGE))
     known = [
         _producer(producer_id, entry)
         async for producer_id in each_row(list(entries))

@@ -1,5 +1,6 @@
 """AlterClientQuotas and DescribeClientQuotas (KIP-546) for users, client ids, both, and IP addresses (KIP-612)."""
 
+from collections.abc import Mapping
 from math import isfinite
 from typing import Any
 
@@ -7,6 +8,7 @@ from tailrace.errors import ApiError, ErrorCode
 from tailrace.metadata.image import MetadataImage, QuotaKey
 from tailrace.metadata.records import ClientQuotaRecord, QuotaEntity
 from tailrace.metadata.replay import quota_key
+from tailrace.net.limits.answer_budget import fitting, text_bytes
 from tailrace.quota.entity import CLIENT_ID, IP, USER, canonical_ip
 from tailrace.wire.messages import (
     AlterClientQuotasRequest,
@@ -26,6 +28,7 @@ LARGEST = {  # of a rate that is whole, and what Kafka calls its type
     "connection_creation_rate": (float((1 << 31) - 1), "an INT"),
 }
 _EPSILON = 1e-6
+_ENTRY_BYTES = 48  # of a part of an entity, short of its name, or of a quota
 EXACT, DEFAULT, ANY = range(3)  # match types of a filter
 
 
@@ -108,22 +111,31 @@ def _check_entity(names: dict[str, str | None]) -> None:
 def describe(
     image: MetadataImage, request: DescribeClientQuotasRequest
 ) -> ControllerResult[DescribeClientQuotasResponse]:
-    """Returns the quotas whose entity matches every component; strict also wants nothing else in the entity."""
+    """Returns the quotas whose entity matches every component; strict also wants nothing else in the entity.
+
+    MESSAGE_TOO_LARGE where they are too many for one answer.
+    """
     try:
         wanted = _filter(request)
+        matching = (item for item in image.quotas.items() if _matches(item[0], wanted, strict=request.strict))
+        entries = [_row(entity, quotas) for entity, quotas in fitting(matching, _size_bytes)]
     except ApiError as refused:  # entries are null then, not empty
         reply = DescribeClientQuotasResponse(error_code=refused.code, error_message=refused.message, entries=None)
         return ControllerResult(reply)
-    row = DescribeClientQuotasResponse.EntryData
-    entries = [
-        row(
-            entity=[row.EntityData(entity_type=kind, entity_name=name) for kind, name in entity],
-            values=[row.ValueData(key=key, value=value) for key, value in sorted(quotas.items())],
-        )
-        for entity, quotas in image.quotas.items()
-        if _matches(entity, wanted, strict=request.strict)
-    ]
     return ControllerResult(DescribeClientQuotasResponse(error_code=0, error_message="", entries=entries))
+
+
+def _row(entity: QuotaKey, quotas: Mapping[str, float]) -> Any:
+    row = DescribeClientQuotasResponse.EntryData
+    return row(
+        entity=[row.EntityData(entity_type=kind, entity_name=name) for kind, name in entity],
+        values=[row.ValueData(key=key, value=value) for key, value in sorted(quotas.items())],
+    )
+
+
+def _size_bytes(item: tuple[QuotaKey, Mapping[str, float]]) -> int:
+    entity, quotas = item
+    return _ENTRY_BYTES * (len(entity) + len(quotas)) + sum(text_bytes(name) for _, name in entity)
 
 
 def _filter(request: DescribeClientQuotasRequest) -> dict[str, tuple[int, str | None]]:

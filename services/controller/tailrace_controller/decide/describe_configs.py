@@ -9,6 +9,7 @@ from tailrace.errors import ApiError, ErrorCode
 from tailrace.kafka.resources import ALL_BROKERS, ConfigResource
 from tailrace.metadata import names
 from tailrace.metadata.image import MetadataImage
+from tailrace.net.limits.answer_budget import fitting, text_bytes
 from tailrace.wire.messages import (
     DescribeConfigsRequest,
     DescribeConfigsResponse,
@@ -19,6 +20,7 @@ from tailrace_controller.decide import resources
 from tailrace_controller.decide.controller_result import ControllerResult
 
 _Result = DescribeConfigsResponse.DescribeConfigsResult
+_RESOURCE_BYTES = 8  # of a name in the list
 _Config = _Result.DescribeConfigsResourceResult
 
 
@@ -132,7 +134,10 @@ def _row(entry: describe.ConfigEntry, *, synonyms: bool, documentation: bool) ->
 def list_resources(
     image: MetadataImage, request: ListConfigResourcesRequest, version: int
 ) -> ControllerResult[ListConfigResourcesResponse]:
-    """Names config resources by type; v0 knows client metrics only, an empty list in v1 means all types."""
+    """Names config resources by type; v0 knows client metrics only, an empty list in v1 means all types.
+
+    MESSAGE_TOO_LARGE where they are too many for one answer.
+    """
     brokers = [str(broker_id) for broker_id in sorted(image.brokers)]
     present: dict[int, list[str]] = {
         ConfigResource.TOPIC: sorted(image.topics),
@@ -145,8 +150,13 @@ def list_resources(
     if any(kind not in present for kind in wanted):
         raise ApiError(ErrorCode.UNSUPPORTED_VERSION)
     row = ListConfigResourcesResponse.ConfigResource
-    rows = [row(resource_name=name, resource_type=kind) for kind in wanted for name in present[kind]]
+    found = ((kind, name) for kind in wanted for name in present[kind])
+    rows = [row(resource_name=name, resource_type=kind) for kind, name in fitting(found, _size_bytes)]
     return ControllerResult(ListConfigResourcesResponse(error_code=0, config_resources=rows))
+
+
+def _size_bytes(resource: tuple[int, str]) -> int:
+    return _RESOURCE_BYTES + text_bytes(resource[1])
 
 
 def _configured(image: MetadataImage, kind: int) -> list[str]:

@@ -5,12 +5,13 @@ that leave go, in the same change. Null replicas cancel: the added ones go, the 
 """
 
 from collections.abc import Iterable, Iterator
+from typing import Any
 
 from tailrace.config import Config
 from tailrace.errors import ApiError, ErrorCode
 from tailrace.metadata.image import MetadataImage, PartitionImage, TopicImage
 from tailrace.metadata.records import PartitionChangeRecord
-from tailrace.net.limits.answer_budget import RefusalTexts
+from tailrace.net.limits.answer_budget import TOO_LARGE, AnswerBudget, RefusalTexts, text_bytes
 from tailrace.wire.messages import (
     AlterPartitionReassignmentsRequest,
     AlterPartitionReassignmentsResponse,
@@ -24,6 +25,7 @@ from tailrace_controller.decide.partition_change import Election, Wish, without
 
 _Topic = AlterPartitionReassignmentsResponse.ReassignableTopicResponse
 _Partition = _Topic.ReassignablePartitionResponse
+_ROW_BYTES, _ID_BYTES = 8, 4  # of a partition in the list, and of each replica
 _Ongoing = ListPartitionReassignmentsResponse.OngoingTopicReassignment
 
 
@@ -64,8 +66,11 @@ def alter(
 
 
 def listed(image: MetadataImage, request: ListPartitionReassignmentsRequest) -> ListPartitionReassignmentsResponse:
-    """Returns the reassignments under way, of all topics or of those asked for; what does not exist is left out."""
-    topics = []
+    """Returns the reassignments under way, of all topics or of those asked for; what does not exist is left out.
+
+    MESSAGE_TOO_LARGE where they are too many for one answer.
+    """
+    topics, budget = [], AnswerBudget()
     for name, indexes in _asked(image, request):
         rows = []
         for index in indexes:
@@ -79,8 +84,14 @@ def listed(image: MetadataImage, request: ListPartitionReassignmentsRequest) -> 
                 )
                 rows.append(row)
         if rows:
+            if not budget.take(text_bytes(name) + sum(map(_size_bytes, rows))):
+                raise ApiError(ErrorCode.MESSAGE_TOO_LARGE, TOO_LARGE)
             topics.append(_Ongoing(name=name, partitions=rows))
     return ListPartitionReassignmentsResponse(error_code=0, error_message=None, topics=topics)
+
+
+def _size_bytes(row: Any) -> int:
+    return _ROW_BYTES + _ID_BYTES * (len(row.replicas) + len(row.adding_replicas) + len(row.removing_replicas))
 
 
 def begin(
