@@ -11,17 +11,6 @@ Steps: TypeAlias = Generator[None, None, T]
 ROWS_A_STEP = 200  # members, offsets or records, of which each takes some microseconds
 
 
-def in_one_step(steps: Steps[T]) -> T | None:
-    """Returns what the steps return if it is only one; else they end there, with None."""
-    try:
-        next(steps)
-    except StopIteration as ended:
-        found: T = ended.value
-        return found
-    steps.close()
-    return None
-
-
 def whole(steps: Steps[T]) -> T:
     """Returns what the steps return, without a pause."""
     while True:

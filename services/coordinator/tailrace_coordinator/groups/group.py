@@ -9,7 +9,6 @@ from enum import StrEnum
 from typing import ClassVar, NamedTuple
 
 from tailrace.coordination.group_records import GroupRecord, OffsetCommitted
-from tailrace.steps import Steps
 from tailrace_coordinator.groups.decision import GroupDecision, TimerKey
 
 
@@ -93,7 +92,7 @@ class Group(ABC):
         """Whether it has no members and none are about to join: it goes with its last offset."""
 
     @abstractmethod
-    def describe(self) -> Steps[GroupDescription]:
+    def describe(self) -> GroupDescription:
         """Returns the group as clients of DescribeGroups see it."""
 
     def listed(self) -> Listed:

@@ -307,7 +307,7 @@ class GroupMachine:
         looked = 0
         for group_id in group_ids:
             group = self.groups.get(group_id)
-            described[group_id] = None if group is None else (yield from group.describe())
+            described[group_id] = None if group is None else group.describe()
             looked += 1 if group is None else group.member_count
             if looked >= ROWS_A_STEP:
                 looked = 0

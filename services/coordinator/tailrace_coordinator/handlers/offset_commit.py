@@ -7,7 +7,7 @@ Generation -1 and no member: a standalone consumer or an admin, only while the g
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable
 from typing import Any
 
 from tailrace.errors import ErrorCode
@@ -17,6 +17,8 @@ from tailrace.net.turns import turns
 from tailrace.wire.messages import OffsetCommitRequest, OffsetCommitResponse
 from tailrace_coordinator.coordinator import Coordinator
 from tailrace_coordinator.groups.offsets import CommitHeader, OffsetToCommit
+
+_TOPIC = OffsetCommitResponse.OffsetCommitResponseTopic
 
 
 async def handle(request: OffsetCommitRequest, context: Context, coordinator: Coordinator) -> OffsetCommitResponse:
@@ -38,7 +40,12 @@ async def handle(request: OffsetCommitRequest, context: Context, coordinator: Co
             lambda some, groups, now_ms, token: groups.commit(now_ms, token, commit, some),
         )
         coordinator.offset_commits += len(positions)
-    return OffsetCommitResponse(topics=await _topics(request, rows, iter(decided)))
+    partitions = await answered(request, rows, decided, _TOPIC.OffsetCommitResponsePartition)
+    topics = [
+        _TOPIC(name=asked.name, topic_id=asked.topic_id, partitions=some)
+        for asked, some in zip(request.topics, partitions, strict=True)
+    ]
+    return OffsetCommitResponse(topics=topics)
 
 
 async def sorted_positions(
@@ -96,17 +103,15 @@ def _position(topic: TopicImage, partition: Any) -> OffsetToCommit:
     )
 
 
-async def _topics(
-    request: OffsetCommitRequest, rows: list[list[ErrorCode | None]], decided: Iterator[ErrorCode]
-) -> list[Any]:
-    topic = OffsetCommitResponse.OffsetCommitResponseTopic
-    topics = []
-    async for asked, row in turns(zip(request.topics, rows, strict=True)):
-        partitions = []
-        async for partition, code in turns(zip(asked.partitions, row, strict=True)):
-            answered = next(decided) if code is None else code
-            partitions.append(
-                topic.OffsetCommitResponsePartition(partition_index=partition.partition_index, error_code=answered)
-            )
-        topics.append(topic(name=asked.name, topic_id=asked.topic_id, partitions=partitions))
-    return topics
+async def answered(
+    request: Any, rows: list[list[ErrorCode | None]], decided: Iterable[ErrorCode], partition_type: Any
+) -> list[list[Any]]:
+    """Returns the partitions of each topic's answer: with its own code, or the next one that was decided."""
+    left = iter(decided)
+    return [
+        [
+            partition_type(partition_index=partition.partition_index, error_code=next(left) if code is None else code)
+            async for partition, code in turns(zip(asked.partitions, row, strict=True))
+        ]
+        async for asked, row in turns(zip(request.topics, rows, strict=True))
+    ]

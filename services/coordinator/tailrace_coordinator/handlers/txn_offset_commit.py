@@ -10,7 +10,6 @@ from typing import Any, Final
 
 from tailrace.errors import ApiError, ErrorCode
 from tailrace.net.context import Context
-from tailrace.net.turns import turns
 from tailrace.state import ProducerIdAndEpoch
 from tailrace.wire.messages import TxnOffsetCommitRequest, TxnOffsetCommitResponse
 from tailrace_coordinator.coordinator import Coordinator
@@ -39,17 +38,9 @@ async def handle(
             codes = await _commit(request, context, coordinator, positions)
         except ApiError as refused:
             codes = [_of_version(refused.code, context.api_version)] * len(positions)
-    decided = iter(codes)
-    topics = []
-    async for asked, row in turns(zip(request.topics, rows, strict=True)):
-        partitions = [
-            _TOPIC.TxnOffsetCommitResponsePartition(
-                partition_index=partition.partition_index, error_code=next(decided) if code is None else code
-            )
-            async for partition, code in turns(zip(asked.partitions, row, strict=True))
-        ]
-        topics.append(_TOPIC(name=asked.name, partitions=partitions))
-    return TxnOffsetCommitResponse(topics=topics)
+    partitions = await offset_commit.answered(request, rows, codes, _TOPIC.TxnOffsetCommitResponsePartition)
+    answered = zip(request.topics, partitions, strict=True)
+    return TxnOffsetCommitResponse(topics=[_TOPIC(name=asked.name, partitions=some) for asked, some in answered])
 
 
 async def _commit(

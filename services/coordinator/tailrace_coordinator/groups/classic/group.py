@@ -29,6 +29,7 @@ from tailrace_coordinator.groups.decision import GroupDecision, TimerKey, heartb
 from tailrace_coordinator.groups.group import Committer, Group, GroupDescription, GroupType
 
 _MOST_SUBSCRIPTION_BYTES = 1 << 20  # of all members: more no record can hold, and the topics may take 30 times as many
+_BYTES_A_ROW = 16  # of a subscription: it has a topic or some in as many
 _PROTOCOLS_A_STEP = 2_000
 
 
@@ -235,15 +236,18 @@ class ClassicGroup(Group):
     def _read_subscriptions(self) -> Steps[AbstractSet[str] | None]:
         if self.protocol_type != PROTOCOL_TYPE:
             return None
-        known, size_bytes, last = set[str](), 0, b""
-        for number, member in enumerate(self.members.values(), 1):
+        known, size_bytes, last, looked = set[str](), 0, None, 0
+        for member in self.members.values():
             subscription = member.metadata(self.protocol_name)
-            if subscription != last or number == 1:  # most members say the same
+            looked += 1
+            if subscription != last:  # most members say the same
                 size_bytes += len(subscription)
-                if size_bytes > _MOST_SUBSCRIPTION_BYTES or not (yield from read_topics(subscription, known)):
+                if size_bytes > _MOST_SUBSCRIPTION_BYTES or not read_topics(subscription, known):
                     return None
                 last = subscription
-            if number % ROWS_A_STEP == 0:
+                looked += len(subscription) // _BYTES_A_ROW
+            if looked >= ROWS_A_STEP:
+                looked = 0
                 yield
         return known
 
@@ -323,16 +327,10 @@ class ClassicGroup(Group):
         """Whether no record tells of it, and nobody is in it or about to be."""
         return self.is_disused and not self.members and self.generation_id == 0 and not self.replaced_keys
 
-    def describe(self) -> Steps[GroupDescription]:
+    def describe(self) -> GroupDescription:
         protocol = (self.protocol_name or "") if self.state is GroupState.STABLE else None
-        members = []
-        for number, member in enumerate(self.members.values(), 1):
-            members.append(member.describe(protocol))
-            if number % ROWS_A_STEP == 0:
-                yield
-        return GroupDescription(
-            self.group_id, str(self.state), self.shown_protocol_type, protocol or "", tuple(members)
-        )
+        members = tuple(member.describe(protocol) for member in self.members.values())
+        return GroupDescription(self.group_id, str(self.state), self.shown_protocol_type, protocol or "", members)
 
     def validate_offset_commit(self, decision: GroupDecision, who: Committer) -> None:
         if who.generation_id < 0 and self.state is GroupState.EMPTY:

@@ -10,7 +10,6 @@ from collections.abc import Iterable, Sequence
 
 from tailrace.coordination.group_records import ConsumerGroupRecord, GroupRecord, GroupRemoved, OffsetCommitted
 from tailrace.errors import ApiError, ErrorCode
-from tailrace.steps import Steps
 from tailrace_coordinator.groups.consumer_protocol import PROTOCOL_TYPE
 from tailrace_coordinator.groups.decision import GroupDecision, TimerKey
 from tailrace_coordinator.groups.group import Committer, Group, GroupDescription, GroupType
@@ -31,8 +30,7 @@ class ConsumerGroup(Group):
         super().__init__(group_id)
         self.keys = set(keys)
 
-    def describe(self) -> Steps[GroupDescription]:
-        yield from ()
+    def describe(self) -> GroupDescription:
         return GroupDescription(self.group_id, self.state, PROTOCOL_TYPE, "")
 
     def validate_offset_commit(self, decision: GroupDecision, who: Committer) -> None:

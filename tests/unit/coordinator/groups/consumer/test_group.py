@@ -5,7 +5,6 @@ import pytest
 from support.groups import START_MS, Driver, member_of
 from tailrace.coordination.group_records import GroupRemoved, OffsetCommitted, encode
 from tailrace.errors import ErrorCode
-from tailrace.steps import whole
 from tailrace_coordinator.groups.classic.group import ClassicGroup
 from tailrace_coordinator.groups.classic.leave import Leaver
 from tailrace_coordinator.groups.consumer.group import ConsumerGroup
@@ -92,7 +91,7 @@ def test_it_has_no_members() -> None:
 @pytest.mark.parametrize("group", [ClassicGroup("g"), ConsumerGroup("g")], ids=lambda group: group.group_type)
 def test_without_members_groups_of_every_kind_give_way(group: Group) -> None:
     assert (group.state, group.member_count, group.is_disused) == ("Empty", 0, True)
-    assert whole(group.describe()).members == ()
+    assert group.describe().members == ()
     assert not group.is_subscribed_to("t")
     group.validate_delete()
     group.validate_offset_delete()
