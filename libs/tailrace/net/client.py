@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import ssl
+from collections.abc import Awaitable, Callable
 from struct import Struct
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
@@ -32,6 +33,8 @@ _FIRST_BUFFER_BYTES: Final = 4096  # most connections are idle most of the time
 _BUFFER_BYTES: Final = 65_536
 _Answered: TypeAlias = asyncio.Future[bytes | memoryview]  # a large frame is not copied
 _Served: TypeAlias = dict[int, tuple[int, int]]  # api key -> lowest and highest version
+# (bytes) -> returns when there is memory for a large answer of that size.
+Room: TypeAlias = Callable[[int], Awaitable[None]]
 _HELLO_VERSION = 0  # of ApiVersions: every version of Tailrace knows it
 
 
@@ -46,8 +49,10 @@ class UnservedError(Disconnected):
 class _Wire(asyncio.BufferedProtocol):
     """Hands each answer to the future that waits for it; a large one is received where it stays."""
 
-    def __init__(self, address: Address) -> None:
+    def __init__(self, address: Address, room: Room | None = None) -> None:
         self._address = address
+        self._room = room
+        self._waiting: asyncio.Future[None] | None = None  # for room
         self._buffer = memoryview(bytearray(_FIRST_BUFFER_BYTES))
         self._filled = 0
         self._large: memoryview | None = None
@@ -86,6 +91,8 @@ class _Wire(asyncio.BufferedProtocol):
                 future.set_exception(Disconnected(f"{self._address} {self._why}"))
         if not self.lost.done():
             self.lost.set_result(None)
+        if self._waiting is not None:
+            self._waiting.cancel()
 
     def get_buffer(self, sizehint: int) -> memoryview:
         if self._large is not None:
@@ -127,6 +134,15 @@ class _Wire(asyncio.BufferedProtocol):
         self._large[: len(begun)] = begun
         self._large_filled = len(begun)
         self._filled = 0
+        if self._room is not None:
+            self.transport.pause_reading()
+            self._waiting = asyncio.ensure_future(self._room(size))
+            self._waiting.add_done_callback(self._has_room)
+
+    def _has_room(self, waited: asyncio.Future[None]) -> None:
+        self._waiting = None
+        if not (waited.cancelled() or self.ended):
+            self.transport.resume_reading()
 
 
 def _answer(future: _Answered, frame: bytes | memoryview) -> None:
@@ -171,16 +187,19 @@ class Client:
         identity: Identity | None = None,
         secret: Secret | None = None,
         tls: ssl.SSLContext | None = None,
+        room: Room | None = None,
     ) -> None:
         """secret: of an internal address; over TCP both sides prove that they know it, once for each connection.
 
         tls: of a client's address that is served over TLS.
+        room: is waited for with the size of a large answer before that is received.
         """
         self.address = address
         self._client_id = client_id
         self._identity = identity
         self._secret = secret
         self._tls = tls
+        self._room = room
         self._wire: _Wire | None = None
         self._connecting: asyncio.Lock = asyncio.Lock()
         self._correlation_id = 0
@@ -242,7 +261,7 @@ class Client:
 
     def take_over(self, transport: Any) -> None:
         """Goes on with a connection that was opened from the other side; the peer knows for whom this client speaks."""
-        self._wire = wire = _Wire(self.address)
+        self._wire = wire = _Wire(self.address, self._room)
         wire.connection_made(transport)
         transport.set_protocol(wire)
         transport.resume_reading()
@@ -306,15 +325,15 @@ class Client:
         address = self.address
         try:
             if address.is_unix:
-                _, wire = await loop.create_unix_connection(lambda: _Wire(address), address.host)
+                _, wire = await loop.create_unix_connection(lambda: _Wire(address, self._room), address.host)
             elif self._secret is not None:
                 transport = await open_proven(address, self._secret)
-                wire = _Wire(address)
+                wire = _Wire(address, self._room)
                 transport.set_protocol(wire)
                 wire.connection_made(transport)
             else:
                 _, wire = await loop.create_connection(
-                    lambda: _Wire(address), address.host, address.port, ssl=self._tls
+                    lambda: _Wire(address, self._room), address.host, address.port, ssl=self._tls
                 )
         except OSError as refused:
             raise Disconnected(f"{address}: {refused}") from refused

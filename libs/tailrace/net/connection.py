@@ -18,7 +18,7 @@ from typing import Any, Protocol, TypeAlias
 
 from tailrace.errors import ApiError, ErrorCode
 from tailrace.net.context import ANONYMOUS, Context, Identity
-from tailrace.net.dispatch import ORDINARY, HotHandler, Relay, Service, answer_frame, api_versions
+from tailrace.net.dispatch import ORDINARY, Answer, HotHandler, Relay, Service, answer_frame, api_versions
 from tailrace.net.large import LARGE_BYTES
 from tailrace.net.limits.answer_memory import OWN_BYTES
 from tailrace.net.limits.deadlines import IDLE, ConnectionDeadlines, IdleTimer
@@ -462,9 +462,7 @@ class Connection(Answering):
             else:
                 self._refuse(str(gone) or "the gateway did not answer in time")
             return
-        self.core.slots.append(answer)
-        self._idle()
-        self._parse()
+        self._answered(answer)
 
     async def _run_large(self, header: RequestHeader, body: memoryview) -> None:
         """What takes long to decode is decoded elsewhere."""
@@ -496,10 +494,10 @@ class Connection(Answering):
         )
         return await answer_frame(self._service, request, context)
 
-    def _answered(self, frame: bytes | memoryview) -> None:
-        self.core.slots.append(frame)
+    def _answered(self, answer: Answer) -> None:
+        self.core.slots.append(answer)
         self._idle()
-        if len(frame) > OWN_BYTES:
+        if (sum(map(len, answer)) if isinstance(answer, list) else len(answer)) > OWN_BYTES:
             self._flush()
             if not self.core.slots and not self.core.stops & UNTAKEN:
                 self._service.memory.answers.give_back(self)
@@ -509,6 +507,8 @@ class Connection(Answering):
         if self._task is None and not self.core.slots:
             self._service.memory.answers.give_back(self)
         super().resume_writing()
+        if self._task is None and not (self.core.slots or self.core.stops & UNTAKEN):  # what waited behind files left
+            self._service.memory.answers.give_back(self)
 
     def _unserved(self, header: RequestHeader, frame: memoryview) -> None:
         if header.api_key == ApiKey.PREAMBLE and self._service.internal:

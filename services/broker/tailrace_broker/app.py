@@ -296,7 +296,7 @@ async def open_listener(
         stack.callback(many_rows.close)
         stack.push_async_callback(server.close)
         stack.push_async_callback(coordinators.close)
-        relay = GatewayRelay(broker.follower, environment.boot_id)
+        relay = GatewayRelay(broker.follower, environment.boot_id, memory.answers)
         public = for_clients(service, relay, config)
         holder_id = broker_as_holder(config.node_id)
         quotas = await stack.enter_async_context(

@@ -22,13 +22,14 @@ from tailrace.errors import ApiError, ErrorCode
 from tailrace.net.connection import Connection
 from tailrace.net.context import Context, Identity
 from tailrace.net.dispatch import HotHandler, Service
+from tailrace.net.limits.answer_memory import OWN_BYTES
 from tailrace.net.limits.role_memory import RoleMemory
 from tailrace.net.quotas.meter import Unmetered
 from tailrace.net.server import Server
 from tailrace.wire import codec
 from tailrace.wire.apis import INTERNAL_APIS, ApiKey
 from tailrace.wire.connection import Promised
-from tailrace.wire.messages import HeartbeatRequest, HeartbeatResponse, ProduceRequest
+from tailrace.wire.messages import HeartbeatRequest, HeartbeatResponse, ListGroupsRequest, ProduceRequest
 
 AT_ONCE, SILENT, FUTURE, PROMISED, MUTING, ORDINARY = range(6)
 KINDS = (AT_ONCE, SILENT, FUTURE, PROMISED, MUTING, ORDINARY)
@@ -441,3 +442,22 @@ def test_no_files_are_sent_past_a_transport_that_encrypts(encrypts: bool) -> Non
         assert connection.sends_files is not encrypts
         world.do(connection.close)
         world.do(world.connection.close)
+
+
+@pytest.mark.parametrize("takes_at_once", [True, False])
+def test_a_relayed_answer_gives_its_memory_back_when_it_was_taken(takes_at_once: bool) -> None:
+    with closing(VirtualLoop()) as loop:
+        answer = bytes(OWN_BYTES)
+        request = codec.encode_request(ListGroupsRequest(states_filter=[], types_filter=[]), 5, 1, "c")
+
+        async def relay(connection: Connection, asked: memoryview) -> list[bytes]:
+            await memory.room(connection, len(answer) + 8)
+            return [struct.pack(">ii", len(answer) + 4, 1), answer]
+
+        world = World(loop, relay=relay)
+        memory = world.service.memory.answers
+        world.transport.takes = takes_at_once
+        world.do(world.transport.feed, request)
+        assert memory.held_bytes == (0 if takes_at_once else len(answer) + 8)
+        world.do(world.transport.take, takes=True)
+        assert (world.answered, memory.held_bytes) == ([1], 0)

@@ -18,6 +18,7 @@ from tailrace.metadata.image import MetadataImage
 from tailrace.net.address import Address
 from tailrace.net.background import spawn
 from tailrace.net.client import Client, Disconnected
+from tailrace.net.limits.answer_memory import AnswerMemory
 from tailrace.net.members.endpoints import address_of
 from tailrace.net.metadata.follower import MetadataFollower
 from tailrace.wire.connection import SIZE
@@ -33,8 +34,9 @@ _HANDED_OVER = Address("the gateway that handed the client over", -1)
 class GatewayRelay:
     """Upstream connections by client connection."""
 
-    def __init__(self, follower: MetadataFollower, boot_id: str) -> None:
+    def __init__(self, follower: MetadataFollower, boot_id: str, answers: AnswerMemory) -> None:
         self._follower = follower
+        self._answers = answers
         self._boot_id = boot_id
         self._clients: dict[Any, Client] = {}
         self._closing: set[asyncio.Task[None]] = set()
@@ -62,7 +64,7 @@ class GatewayRelay:
     async def _connected(self, connection: Any) -> Client:
         """A new connection to the first gateway that lives."""
         for address in self._gateways(self._follower.image):
-            client = Client(address, "relay", connection.identity)
+            client = self._client(address, connection)
             with contextlib.suppress(Disconnected, TimeoutError):
                 await client.connect(_CONNECT_MS)
                 return client
@@ -70,8 +72,17 @@ class GatewayRelay:
 
     def adopt(self, connection: Any, transport: Any) -> None:
         """The connection by which a gateway handed this client over."""
-        client = self._clients[connection] = Client(_HANDED_OVER, "relay", connection.identity)
+        client = self._clients[connection] = self._client(_HANDED_OVER, connection)
         client.take_over(transport)
+
+    def _client(self, address: Address, connection: Any) -> Client:
+        return Client(address, "relay", connection.identity, room=partial(self._room, connection))
+
+    async def _room(self, connection: Any, size_bytes: int) -> None:
+        """The client's connection gives it back when the answer was taken, or at its end."""
+        await self._answers.room(connection, size_bytes)
+        if connection not in self._clients:  # its end came first
+            self._answers.give_back(connection)
 
     def ended(self, connection: Any) -> None:
         """The client sends no more: the gateway decides whether it still wants the answer that it waits for."""
