@@ -480,8 +480,11 @@ class Connection(Answering):
 
     async def _run_refused(self, header: RequestHeader, refused: TooManyRows) -> None:
         """What has more rows than its API takes is answered with an error code, before any work."""
-        large = self._service.large
-        self._answered(await large.refuse_rows(refused, header.api_key, header.api_version, header.correlation_id))
+        large, answers = self._service.large, self._service.memory.answers
+        await answers.room(self)  # it may be as large as the request
+        answer = await large.refuse_rows(refused, header.api_key, header.api_version, header.correlation_id)
+        answers.hold(self, len(answer))
+        self._answered(answer)
 
     async def _run(self, header: RequestHeader, request: Any) -> None:
         self._answered(await self._frame_of(header, request))

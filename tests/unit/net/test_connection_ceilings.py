@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -12,6 +13,7 @@ import structlog
 from structlog.testing import capture_logs
 
 from support.largest import Largest
+from support.waiting import turns_until
 from tailrace.errors import ErrorCode
 from tailrace.net.address import Address
 from tailrace.net.client import Client, Disconnected
@@ -37,10 +39,24 @@ class Handler:
         return APIS[context.api_key].response()
 
 
+class Other:
+    """Another connection."""
+
+    def give_way(self, why: str) -> None:
+        pass
+
+
+OTHER = Other()
+
+
 @asynccontextmanager
-async def listener(path: Path, handler: Handler) -> AsyncIterator[Client]:
+async def listener(path: Path, handler: Handler, memory: RoleMemory | None = None) -> AsyncIterator[Client]:
     service = Service(
-        role=None, handlers=dict.fromkeys(APIS, handler), apis=APIS, log=structlog.get_logger(), memory=RoleMemory()
+        role=None,
+        handlers=dict.fromkeys(APIS, handler),
+        apis=APIS,
+        log=structlog.get_logger(),
+        memory=memory or RoleMemory(),
     )
     server = await serve([Address(str(path / "s"), -1)], service)
     client = Client(server.addresses[0], "many")
@@ -49,6 +65,17 @@ async def listener(path: Path, handler: Handler) -> AsyncIterator[Client]:
     finally:
         await client.close()
         await server.close()
+
+
+async def test_a_refusal_as_large_as_its_request_waits_for_memory(tmp_path: Path) -> None:
+    largest, memory = SERVED, RoleMemory()
+    async with listener(tmp_path, Handler(), memory) as client:
+        await memory.answers.room(OTHER, memory.answers.max_bytes)
+        asked = asyncio.create_task(client.ask_raw(largest.with_rows(HIGHEST), timeout_ms=60_000))
+        await turns_until(lambda: memory.answers.waiting_count == 1)
+        memory.answers.give_back(OTHER)
+        assert len(await asked) > HIGHEST
+        await turns_until(lambda: not memory.answers.held_bytes)
 
 
 @pytest.mark.parametrize(

@@ -335,8 +335,10 @@ class ClientLink(Link):
         try:
             answer = await self.gateway.answer(frame, self)
         except TooManyRows as refused:
-            large = self.gateway.large
+            large, answers = self.gateway.large, self.gateway.memory.answers
+            await answers.room(self)  # it may be as large as the request
             answer = await large.refuse_rows(refused, frame.key, frame.version, frame.correlation_id)
+            answers.hold(self, len(answer))
         if answer is not None:
             self.slots.fill(frame.slot, answer)
         self.requests.answered()
