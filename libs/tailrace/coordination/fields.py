@@ -40,19 +40,34 @@ class FieldReader:
     def take(self, size: int) -> bytes:
         end = self.at + size
         if size < 0 or end > len(self.raw):
-            raise BadRecord(f"{size} bytes wanted at {self.at} of {len(self.raw)}")
+            raise self._cut_off(size)
         piece = self.raw[self.at : end]
         self.at = end
         return piece
 
     def int16(self) -> int:
-        return int(_INT16.unpack(self.take(2))[0])
+        try:
+            number: int = _INT16.unpack_from(self.raw, self.at)[0]
+        except struct.error:
+            raise self._cut_off(2) from None
+        self.at += 2
+        return number
 
     def int32(self) -> int:
-        return int(_INT32.unpack(self.take(4))[0])
+        try:
+            number: int = _INT32.unpack_from(self.raw, self.at)[0]
+        except struct.error:
+            raise self._cut_off(4) from None
+        self.at += 4
+        return number
 
     def int64(self) -> int:
-        return int(_INT64.unpack(self.take(8))[0])
+        try:
+            number: int = _INT64.unpack_from(self.raw, self.at)[0]
+        except struct.error:
+            raise self._cut_off(8) from None
+        self.at += 8
+        return number
 
     def varint(self) -> int:
         try:
@@ -65,8 +80,13 @@ class FieldReader:
         size = self.varint() - 1 if self.flexible else self.int16()
         if size == -1:
             return None
+        end = self.at + size
+        if size < 0 or end > len(self.raw):
+            raise self._cut_off(size)
         try:
-            return self.take(size).decode()
+            text = self.raw[self.at : end].decode()
+            self.at = end
+            return text
         except UnicodeDecodeError as error:
             raise BadRecord("string that is not UTF-8") from error
 
@@ -105,3 +125,6 @@ class FieldReader:
     def end_of_struct(self) -> None:
         if self.flexible:
             self.tags()
+
+    def _cut_off(self, size: int) -> BadRecord:
+        return BadRecord(f"{size} bytes wanted at {self.at} of {len(self.raw)}")

@@ -12,11 +12,10 @@ from __future__ import annotations
 
 import struct
 from dataclasses import dataclass, field, replace
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 from uuid import UUID
 
 from tailrace.coordination.fields import BadRecord, FieldReader
-from tailrace.steps import ROWS_A_STEP, Steps, whole
 from tailrace.wire.varint import unsigned
 
 OFFSET_COMMIT_LEGACY_KEY = 0
@@ -58,8 +57,7 @@ class OffsetRemoved:
     partition: int
 
 
-@dataclass(frozen=True, slots=True)
-class MemberMetadata:
+class MemberMetadata(NamedTuple):
     """One member as the log remembers it; rebalance_timeout_ms -1: its session timeout."""
 
     member_id: str
@@ -118,26 +116,20 @@ def encode(record: GroupRecord) -> tuple[bytes, bytes | None]:
         case OffsetRemoved():
             return _offset_key(record), None
         case GroupMetadata():
-            return _group_key(record.group_id), record.value or whole(_group_value(record))
+            return _group_key(record.group_id), record.value or _group_value(record)
         case ConsumerGroupRecord():
             return record.key, record.value
         case GroupRemoved():
             return _group_key(record.group_id), None
 
 
-def encoded(record: GroupMetadata) -> Steps[GroupMetadata]:
-    """Returns the record with its value, made in steps: one of thousands of members takes long."""
-    value = yield from _group_value(record)
-    return replace(record, value=value)
+def encoded(record: GroupMetadata) -> GroupMetadata:
+    """Returns the record with its value: of thousands of members it takes some milliseconds, and is made once."""
+    return replace(record, value=_group_value(record))
 
 
 def decode(key: bytes, value: bytes | None) -> GroupRecord | None:
     """Returns the record, None for a key type we do not keep (KIP-915: those are passed over). Raises BadRecord."""
-    return whole(decode_in_steps(key, value))
-
-
-def decode_in_steps(key: bytes, value: bytes | None) -> Steps[GroupRecord | None]:
-    """As decode: a group of thousands of members takes long."""
     reader = FieldReader(key)
     kind = reader.int16()
     if kind in (OFFSET_COMMIT_LEGACY_KEY, OFFSET_COMMIT_KEY):
@@ -149,7 +141,7 @@ def decode_in_steps(key: bytes, value: bytes | None) -> Steps[GroupRecord | None
         group_id = reader.string()
         if value is None:
             return GroupRemoved(group_id)
-        return (yield from _read_group(FieldReader(value), group_id))
+        return _read_group(FieldReader(value), group_id)
     if kind in CONSUMER_GROUP_KEYS:
         return ConsumerGroupRecord(reader.string(), key, value)
     return None
@@ -195,7 +187,7 @@ def _group_key(group_id: str) -> bytes:
     return _INT16.pack(GROUP_METADATA_KEY) + _string(group_id)
 
 
-def _group_value(record: GroupMetadata) -> Steps[bytes]:
+def _group_value(record: GroupMetadata) -> bytes:
     parts = [
         _INT16.pack(3),
         _string(record.protocol_type),
@@ -205,7 +197,7 @@ def _group_value(record: GroupMetadata) -> Steps[bytes]:
         _INT64.pack(record.current_state_timestamp_ms),
         _INT32.pack(len(record.members)),
     ]
-    for number, member in enumerate(record.members, 1):
+    for member in record.members:
         parts += (
             _string(member.member_id),
             _string(member.group_instance_id),
@@ -218,8 +210,6 @@ def _group_value(record: GroupMetadata) -> Steps[bytes]:
             _INT32.pack(len(member.assignment)),
             member.assignment,
         )
-        if number % ROWS_A_STEP == 0:
-            yield
     return b"".join(parts)
 
 
@@ -246,20 +236,16 @@ def _read_offset(reader: FieldReader, group_id: str, topic: str, partition: int)
     )
 
 
-def _read_group(reader: FieldReader, group_id: str) -> Steps[GroupMetadata]:
+def _read_group(reader: FieldReader, group_id: str) -> GroupMetadata:
     version = reader.version(4, flexible_from=_FLEXIBLE_FROM)
     protocol_type = reader.string()
     generation_id = reader.int32()
     protocol = reader.nullable_string()
     leader = reader.nullable_string()
     timestamp_ms = reader.int64() if version >= 2 else -1
-    members = []
-    for number in range(1, reader.count() + 1):
-        members.append(_read_member(reader, version))
-        if number % ROWS_A_STEP == 0:
-            yield
+    members = tuple(_read_member(reader, version) for _ in range(reader.count()))
     reader.end_of_struct()
-    return GroupMetadata(group_id, protocol_type, generation_id, protocol, leader, timestamp_ms, tuple(members))
+    return GroupMetadata(group_id, protocol_type, generation_id, protocol, leader, timestamp_ms, members)
 
 
 def _read_member(reader: FieldReader, version: int) -> MemberMetadata:

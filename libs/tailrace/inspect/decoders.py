@@ -134,6 +134,8 @@ def _plain(value: Any) -> Any:
             return value.hex()
         case dict():
             return {key: _plain(item) for key, item in value.items()}
+        case tuple() if hasattr(value, "_asdict"):
+            return _plain(value._asdict())
         case tuple() | list():
             return [_plain(item) for item in value]
     return value

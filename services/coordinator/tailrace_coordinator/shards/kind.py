@@ -83,7 +83,7 @@ class ShardKind(Generic[R]):
 
     holds: str  # what `len` of a machine counts, in the plural
     machine: Callable[[Config], CoordinatorShard[R]]  # a new one for each loading
-    decode: Callable[[bytes, bytes | None], R | Steps[R | None] | None]  # None: passed over. Raises BadRecord.
+    decode: Callable[[bytes, bytes | None], R | None]  # None: passed over. Raises BadRecord.
     encode: Callable[[R], KeyValue]
     request_id: Callable[[Any], str]
     invalid_id: ErrorCode  # of an id of more than MOST_ID_BYTES

@@ -20,7 +20,7 @@ KINDS: dict[str, ShardKind[Any]] = {
     GROUP_METADATA_TOPIC: ShardKind(
         holds="groups",
         machine=lambda config: GroupMachine(group_config(config)),
-        decode=group_records.decode_in_steps,
+        decode=group_records.decode,
         encode=group_records.encode,
         request_id=attrgetter("group_id"),
         invalid_id=ErrorCode.INVALID_GROUP_ID,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from tailrace.coordination.fields import BadRecord
@@ -16,6 +16,7 @@ from tailrace.steps import ROWS_A_STEP, Steps
 from tailrace_coordinator.shards.kind import CoordinatorShard, ShardKind
 from tailrace_coordinator.shards.partition_log import Barrier, ShardLog
 
+_BYTES_A_ROW = 100  # a record of a group has a member in as many
 OnBadRecord = Callable[[int, BadRecord], None]  # (offset, what is wrong)
 
 
@@ -61,8 +62,9 @@ class CoordinatorLoader:
                 for record in iterate(batch):
                     if record.offset >= offset and record.key is not None:
                         yield from self._apply(record.key, record.value, record.offset, producer)
-                    done += 1
-                    if done % ROWS_A_STEP == 0:
+                    done += 1 + len(record.value or b"") // _BYTES_A_ROW
+                    if done >= ROWS_A_STEP:
+                        done = 0
                         yield
             offset = header.next_offset
         return offset
@@ -77,8 +79,6 @@ class CoordinatorLoader:
     def _apply(self, key: bytes, value: bytes | None, offset: int, producer: ProducerIdAndEpoch | None) -> Steps[None]:
         try:
             record = self._kind.decode(key, value)
-            if isinstance(record, Generator):
-                record = yield from record
         except BadRecord as bad:
             self._on_bad_record(offset, bad)
             return

@@ -17,7 +17,7 @@ from support.logs import NOW, SMALL, append
 from support.transactions import data_batch, marker_batch, write
 from tailrace.cli.daily import app
 from tailrace.cli.files.verify import progress
-from tailrace.coordination.group_records import OffsetCommitted
+from tailrace.coordination.group_records import GroupMetadata, MemberMetadata, OffsetCommitted
 from tailrace.coordination.group_records import encode as encode_group
 from tailrace.inspect import dump
 from tailrace.log.config import LogConfig
@@ -134,6 +134,20 @@ def test_committed_offsets_are_decoded(directory: Path) -> None:
     decoded = record["decoded"]
     assert isinstance(decoded, dict)
     assert (decoded["type"], decoded["group_id"], decoded["offset"]) == ("OffsetCommitted", "readers", 7)
+
+
+def test_members_of_a_group_are_shown_by_field(tmp_path: Path) -> None:
+    member = MemberMetadata("m-1", None, "app", "/127.0.0.1", 300_000, 45_000, b"\0\3", b"")
+    key, value = encode_group(GroupMetadata("readers", "consumer", 5, "range", "m-1", NOW, (member,)))
+    logs = LogDir.open(RealFilesystem(), str(tmp_path), node_id=0, cluster_id="c", now_ms=NOW)
+    log = logs.create("__consumer_offsets", 0, UUID(int=1), LogConfig())
+    log.append([build([Record(timestamp=NOW, key=key, value=value)])], 0, NOW)
+    logs.close()
+    found = rows(Path(log.directory) / f"{0:020}.log", "--deep")
+    (decoded,) = [row["decoded"] for row in found if row["row"] == "record"]
+    assert isinstance(decoded, dict)
+    (shown,) = decoded["members"]
+    assert (shown["member_id"], shown["session_timeout_ms"], shown["subscription"]) == ("m-1", 45_000, "0003")
 
 
 def test_what_kafka_writes_of_consumer_groups_has_names_and_removals_are_told(tmp_path: Path) -> None:

@@ -267,7 +267,7 @@ class ClassicGroup(Group):
             now_ms,
             tuple(members),
         )
-        return (yield from encoded(record))
+        return encoded(record)
 
     def apply(self, record: GroupMetadata) -> Steps[None]:
         """Takes a generation from the log; members that live here keep what the log does not say of them."""
