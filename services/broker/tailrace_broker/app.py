@@ -58,7 +58,6 @@ from tailrace_broker.connections.client_listener import GatewayRelay
 from tailrace_broker.connections.limited import DirectClients, LimitedClients
 from tailrace_broker.connections.limited_requests import LimitedRequests
 from tailrace_broker.directories.assignments import Assignments
-from tailrace_broker.directories.disk_pressure import DiskPressure
 from tailrace_broker.directories.failure import DirWatch
 from tailrace_broker.directories.storage import Storage
 from tailrace_broker.fetch.fast import FastFetch
@@ -83,6 +82,7 @@ from tailrace_broker.handlers import (
 from tailrace_broker.lifecycle import BrokerRegistration, Lifecycle
 from tailrace_broker.metrics import BrokerMetrics
 from tailrace_broker.partitions import recovery_report
+from tailrace_broker.produce.disk_pressure import DiskPressure
 from tailrace_broker.produce.fast import FastProduce
 from tailrace_broker.produce.many_rows import ManyRowsProduce
 from tailrace_broker.produce.plain import PlainProduce

@@ -26,7 +26,6 @@ from tailrace_broker.background.flusher import Flusher
 from tailrace_broker.cold_reads.reads import ColdReads
 from tailrace_broker.connections.adopted import Adopted
 from tailrace_broker.directories.assignments import Assignments
-from tailrace_broker.directories.disk_pressure import DiskPressure
 from tailrace_broker.directories.moves import DirMoves
 from tailrace_broker.directories.storage import Storage
 from tailrace_broker.fetch.lookups import Lookups
@@ -41,6 +40,7 @@ from tailrace_broker.partitions.recovery import Recoveries
 from tailrace_broker.partitions.shard_barriers import last_barrier_epoch
 from tailrace_broker.partitions.throttle import Throttle
 from tailrace_broker.partitions.topics import Changes, TakeUp, Topics
+from tailrace_broker.produce.disk_pressure import DiskPressure
 from tailrace_broker.produce.producer_ids import ProducerIds
 from tailrace_broker.produce.validation_threads import Examiner
 from tailrace_broker.transactions.coordinators import Coordinators
