@@ -13,7 +13,7 @@ from tailrace.log.config import LogSettings
 from tailrace.log.filesystem.port import File, Filesystem
 from tailrace.log.leader_epochs import LeaderEpochs
 from tailrace.log.limits import Limits
-from tailrace.log.producers.snapshots import PendingSnapshot, SnapshotFile, snapshot_offsets
+from tailrace.log.producers.snapshots import PendingSnapshot, SnapshotFile, producers_at, snapshot_offsets
 from tailrace.log.producers.state import ProducerState
 from tailrace.log.segment.search import indexes_of
 from tailrace.log.segment.segment import Segment
@@ -169,16 +169,19 @@ class LocalLog:
             self.unsynced.snapshot_offset = self.log_end_offset
 
     def keep_producers(self, offset: int) -> None:
-        """Batches below offset are about to go: a snapshot of it or a later one must have their producers."""
-        if snapshot_offsets(self.filesystem, self.directory)[-1:] >= [offset]:
+        """Batches below offset, a segment's, are about to go: a snapshot as of it must have their producers.
+
+        A later one would not do: a truncation to offset removes it.
+        """
+        if offset in snapshot_offsets(self.filesystem, self.directory):
             return
-        self.take_snapshot()
         snapshot = self.unsynced.snapshot
-        if snapshot is not None:
-            file = SnapshotFile(self.filesystem, self.directory, snapshot)
-            file.write()
-            file.finish()
-            self.unsynced.snapshot = None
+        if snapshot is None or snapshot.offset != offset:
+            state = producers_at(self.filesystem, self.directory, self.segments, offset)
+            snapshot = PendingSnapshot(offset, state.entries)
+        file = SnapshotFile(self.filesystem, self.directory, snapshot)
+        file.write()
+        file.finish()
 
     def unflushed_segments(self) -> list[Segment]:
         return self.segments[self.segments.index_of(self.recovery_point) :]

@@ -197,7 +197,7 @@ MUTANTS = (
         "nor what nobody else has a replica of",
         ((Node, "may_lead", lambda self, replicas: len(replicas) == 1 or self.leads_shared),),
         "unclean",
-        first_seed=620,
+        first_seed=960,
     ),
     Mutant(
         "nor after a clean one what a cached image says that is older than what was known then",
@@ -238,6 +238,7 @@ MUTANTS = (
         "behind a snapshot the batches before a producer's last one are found again",
         ((snapshots, "recall", lambda _state, _segments, _offset: None),),
         "idempotent",
+        first_seed=100,
     ),
     Mutant(
         "recovery checks the CRC of what may be torn",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import Final, NamedTuple
 
 from tailrace.errors import ApiError
@@ -96,7 +97,8 @@ def load_producers(
 
     def reached(segment: Segment) -> None:  # as in Kafka, where a crash came before the snapshot of a roll was written
         if segment in segments[-2:] and segment.base_offset > start:
-            save_producers(filesystem, directory, state, segment.base_offset)
+            with suppress(OSError):  # a full disk: the batches are still there to be replayed
+                save_producers(filesystem, directory, state, segment.base_offset)
 
     if start < log_end_offset:
         replay(state, segments, start, passed, reached)

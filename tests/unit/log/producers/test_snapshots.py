@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import errno
+
 from support.logs import DIRECTORY, NOW, append, open_log
 from tailrace.log.filesystem.memory import MemoryFilesystem
 from tailrace.log.filesystem.port import join
 from tailrace.log.producers.snapshots import snapshot_offsets
 from tailrace.log.producers.state import decode_snapshot
+from tailrace.log.retention import delete_retention
 
 
 def test_a_roll_writes_no_snapshot_but_leaves_it_to_the_flush_in_a_thread() -> None:
@@ -39,3 +42,28 @@ def test_a_snapshot_that_was_on_its_way_when_the_log_was_cut_is_not_believed() -
     append(log, b"w", producer_id=4, producer_epoch=0, base_sequence=0)
     assert snapshot_offsets(filesystem, DIRECTORY) == []
     assert open_log(filesystem).producers.entries.keys() == {4}
+
+
+def test_a_log_begins_elsewhere_on_a_disk_that_has_no_room_for_a_snapshot() -> None:
+    filesystem = MemoryFilesystem()
+    log = open_log(filesystem)
+    filesystem.fail_next("write", OSError(errno.ENOSPC, "no space left"))
+    log.reset_to(17)
+    filesystem.heal()
+    append(log, b"w", producer_id=4, producer_epoch=0, base_sequence=0)
+    assert log.log_end_offset == 18
+
+
+def test_a_truncation_to_the_log_start_keeps_the_producers_of_segments_that_are_gone() -> None:
+    filesystem = MemoryFilesystem()
+    log = open_log(filesystem)
+    for value in (b"v", b"w"):  # each in a segment of its own; the snapshot of the first roll is never written
+        append(log, value, producer_id=3, producer_epoch=0, base_sequence=0 if value == b"v" else 1)
+        log.roll()
+    log.flush(NOW)
+    append(log, b"x")
+    assert snapshot_offsets(filesystem, DIRECTORY) == [2]
+    log.advance_log_start_offset(1)
+    assert delete_retention(log, NOW, log.log_end_offset) == 1
+    log.truncate_to(1)
+    assert log.producers.entries.keys() == {3}
