@@ -124,7 +124,8 @@ def test_every_command_runs_where_only_the_wheel_is_installed(built: Built, tmp_
         segment = next((cluster.data_dir / "broker-0" / "zstd-0").glob("*.log"))
         assert "one" in there.run("tailrace", "dump-log", segment, "--deep")
         assert "is in use" in there.run("tailrace", "verify-log", segment.parent, status=2)
-        tried = {*ASKING, "status", "quota top", "health", "dump-log", "verify-log", "up"}
+        assert "tailrace" in there.run("tailrace", "completion", "bash")
+        tried = {*ASKING, "completion", "status", "quota top", "health", "dump-log", "verify-log", "up"}
         assert set(command_names()) - tried == ELSEWHERE
 
 

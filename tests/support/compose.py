@@ -122,7 +122,7 @@ class ComposeCluster:
             for number in range(2):
                 with suppress(Unavailable):
                     page = self.metrics(f"controller-{number}")
-                    if "tailrace_active_controller_count 1.0" in page:
+                    if "tailrace_active_controllers 1.0" in page:
                         return f"controller-{number}"
             return None
 

@@ -11,6 +11,7 @@ import pytest
 from support.controllers import WAIT_MS, Node, creation, heartbeat, live_broker
 from support.postgres import Postgres
 from support.quorum import Member, Quorum, create
+from support.waiting import HUNG_S
 from tailrace.errors import ErrorCode
 from tailrace.metadata.image import MetadataImage
 from tailrace.metadata.records import NoOpRecord
@@ -68,9 +69,13 @@ async def test_the_active_controller_tells_how_far_its_standbys_and_brokers_are(
         await quorum.agree(follower, *standbys)
         clients = [Client(described_at(member), "a client", RELAYED) for member in quorum.members]
         try:
-            told = await clients[0].ask(described(), timeout_ms=WAIT_MS)
-            (partition,) = told.topics[0].partitions
             end_offset = active.committed.offset + 1
+            async with asyncio.timeout(HUNG_S):  # a standby has an image a moment before it says so
+                while True:
+                    told = await clients[0].ask(described(), timeout_ms=WAIT_MS)
+                    (partition,) = told.topics[0].partitions
+                    if all(voter.log_end_offset == end_offset for voter in partition.current_voters):
+                        break
             assert (told.error_code, partition.leader_id, partition.leader_epoch) == (0, 0, active.epoch)
             assert partition.high_watermark == end_offset
             voters = [(voter.replica_id, voter.log_end_offset) for voter in partition.current_voters]

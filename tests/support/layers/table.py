@@ -111,7 +111,7 @@ LAYERS = {
     ),
     "integration": Layer(
         "real processes and sockets",
-        tools=("postgres", "redis-server"),
+        tools=("chromium", "postgres", "redis-server"),
         apart=(tests_of("integration", "controller/ gateway/ quota/ cli"),),
     ),
     "spark-newest": Layer(

@@ -18,6 +18,7 @@ from support.layers.table import Layer
 # A tool and the Debian package that has it.
 PACKAGES = {
     "gcc": "build-essential",  # compiles what is preloaded into a service: a slow disk, a failing one, another clock
+    "chromium": "chromium",
     "kcat": "kcat",
     "java": "openjdk-17-jre-headless",
     "javac": "openjdk-17-jdk-headless",  # java compiles ToolServer.java as it starts it
