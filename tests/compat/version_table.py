@@ -327,7 +327,7 @@ def end_txn(stage: Stage, version: int) -> list[Ask]:
 
 def write_txn_markers(stage: Stage, version: int) -> list[Ask]:
     topics = [{"name": MISSING, "partition_indexes": [0]}]
-    marker = {"producer_id": 77, "producer_epoch": 0, "transaction_result": True, "coordinator_epoch": 0}
+    marker = {"producer_id": 77, "producer_epoch": 0, "transaction_result": False, "coordinator_epoch": 0}
     return [Ask(build(27, markers=markers)) for markers in ([{**marker, "topics": topics}], [])]
 
 
