@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import suppress
 from typing import NamedTuple
 
@@ -27,7 +28,7 @@ class Flush(NamedTuple):
     unsynced: Unsynced | None = None
     failed: OSError | None = None  # of an earlier sync, which this one must not hide
     metadata: bool = False
-    snapshot: SnapshotFile | None = None
+    snapshots: Sequence[SnapshotFile] = ()
 
     def run(self) -> None:
         """Returns when everything below offset is on the disk; after an OSError the log must be opened again."""
@@ -41,9 +42,9 @@ class Flush(NamedTuple):
             # Records whose topic nobody knows any more would be taken for those of the next topic of that name.
             with suppress(FileNotFoundError):  # Kafka wrote none once
                 self.filesystem.open(join(self.directory, PARTITION_METADATA)).sync()
-        if self.snapshot is not None:
+        for snapshot in self.snapshots:
             with suppress(FileNotFoundError):  # deleted just now
-                self.snapshot.write()
+                snapshot.write()
         if self.epochs is not None:
             content, alone = format_epochs(self.epochs), self.directory not in self.names
             write_file_atomically(self.filesystem, self.directory, LEADER_EPOCH, content, sync_name=alone)
@@ -54,12 +55,12 @@ class Flush(NamedTuple):
 def begin(log: LocalLog, now_ms: int, *, everything: bool = False) -> Flush | None:
     """As Log.begin_flush."""
     unflushed = log.log_end_offset - log.recovery_point
-    snapshot = log.unsynced.snapshot
-    if not unflushed and snapshot is None and not (everything and log.unsynced.is_renamed):
+    snapshots = log.unsynced.snapshots
+    if not unflushed and not snapshots and not (everything and log.unsynced.is_renamed):
         log.unsynced.flushed_ms = now_ms
         return None
     due = unflushed >= log.config.flush_messages or now_ms - log.unsynced.flushed_ms >= log.config.flush_ms
-    if not everything and not due and snapshot is None and log.recovery_point >= log.segments.active.base_offset:
+    if not everything and not due and not snapshots and log.recovery_point >= log.segments.active.base_offset:
         return None
     files: list[File] = []
     for segment in log.unflushed_segments():
@@ -94,5 +95,5 @@ def _flush_of(log: LocalLog, files: list[File], offset: int, now_ms: int) -> Flu
     names = sorted(unsynced.directories)
     begun = (log.filesystem, log.directory, files, names, epochs, unsynced.version, offset, now_ms)
     metadata = unsynced.metadata and log.log_end_offset > 0
-    snapshot = None if unsynced.snapshot is None else SnapshotFile(log.filesystem, log.directory, unsynced.snapshot)
-    return Flush(*begun, log.cuts, unsynced, failed, metadata, snapshot)
+    snapshots = [SnapshotFile(log.filesystem, log.directory, snapshot) for snapshot in unsynced.snapshots]
+    return Flush(*begun, log.cuts, unsynced, failed, metadata, snapshots)

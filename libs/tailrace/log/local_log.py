@@ -13,7 +13,7 @@ from tailrace.log.config import LogSettings
 from tailrace.log.filesystem.port import File, Filesystem
 from tailrace.log.leader_epochs import LeaderEpochs
 from tailrace.log.limits import Limits
-from tailrace.log.producers.snapshots import PendingSnapshot, SnapshotFile, producers_at, snapshot_offsets
+from tailrace.log.producers.snapshots import PendingSnapshot, producers_at, save_producers, snapshot_offsets
 from tailrace.log.producers.state import ProducerState
 from tailrace.log.segment.search import indexes_of
 from tailrace.log.segment.segment import Segment
@@ -165,23 +165,23 @@ class LocalLog:
     def take_snapshot(self) -> None:
         """The next flush writes the producers as they are now."""
         if self.unsynced.snapshot_offset != self.log_end_offset:
-            self.unsynced.snapshot = PendingSnapshot(self.log_end_offset, dict(self.producers.entries))
+            self.unsynced.snapshots.append(PendingSnapshot(self.log_end_offset, dict(self.producers.entries)))
             self.unsynced.snapshot_offset = self.log_end_offset
 
     def keep_producers(self, offset: int) -> None:
         """Batches below offset, a segment's, are about to go: a snapshot as of it must have their producers.
 
-        A later one would not do: a truncation to offset removes it.
+        A later one would not do: a truncation to offset removes it. Where there are no producers there is none to keep.
         """
-        if offset in snapshot_offsets(self.filesystem, self.directory):
+        if not self.producers.entries or offset in snapshot_offsets(self.filesystem, self.directory):
             return
-        snapshot = self.unsynced.snapshot
-        if snapshot is None or snapshot.offset != offset:
+        snapshot = next((one for one in self.unsynced.snapshots if one.offset == offset), None)
+        if snapshot is not None:
+            self.unsynced.snapshots.remove(snapshot)
+        else:  # a crash came before it was written
             state = producers_at(self.filesystem, self.directory, self.segments, offset)
             snapshot = PendingSnapshot(offset, state.entries)
-        file = SnapshotFile(self.filesystem, self.directory, snapshot)
-        file.write()
-        file.finish()
+        save_producers(self.filesystem, self.directory, snapshot)
 
     def unflushed_segments(self) -> list[Segment]:
         return self.segments[self.segments.index_of(self.recovery_point) :]

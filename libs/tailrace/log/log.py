@@ -292,7 +292,7 @@ class Log(LocalLog):
     @property
     def flush_to_come(self) -> bool:
         """Whether a flush may become due though nothing is appended any more."""
-        if self.unsynced.snapshot is not None:
+        if self.unsynced.snapshots:
             return True
         if self.recovery_point >= self.log_end_offset:
             return False
@@ -302,10 +302,10 @@ class Log(LocalLog):
         """Moves the recovery point up to what the flush has synced; not where the log was cut meanwhile."""
         if done.cuts != self.cuts:
             return
-        if done.snapshot is not None:
-            done.snapshot.finish()
-            if self.unsynced.snapshot is done.snapshot.snapshot:
-                self.unsynced.snapshot = None
+        for file in done.snapshots:
+            if file.snapshot in self.unsynced.snapshots:  # else its batches were about to go: it is on the disk
+                file.finish()
+                self.unsynced.snapshots.remove(file.snapshot)
         self.recovery_point = max(self.recovery_point, min(done.offset, self.log_end_offset))
         self.unsynced.done(done.version)
         self.unsynced.metadata = self.unsynced.metadata and not done.metadata

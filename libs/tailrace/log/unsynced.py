@@ -17,8 +17,8 @@ class Unsynced:
         "gone",
         "is_renamed",
         "metadata",
-        "snapshot",
         "snapshot_offset",
+        "snapshots",
         "version",
     )
 
@@ -28,7 +28,7 @@ class Unsynced:
         self.flushed_ms = 0  # when the last flush was begun
         self.begun_end = 0  # where the flushes end that were begun
         self.closed_end = -1  # the log end when all files were last as a clean start needs them
-        self.snapshot: PendingSnapshot | None = None  # of the producers, which the next flush writes
+        self.snapshots: list[PendingSnapshot] = []  # of the producers, one of each roll, which the next flush writes
         self.snapshot_offset = -1  # of the last one that was taken
         self.epochs = True
         self.version = 0
@@ -57,9 +57,9 @@ class Unsynced:
         self.epochs = True
 
     def cut(self) -> None:
-        """The log's end went back: its files are not those of a clean start, and its snapshot is gone."""
+        """The log's end went back: its files are not those of a clean start, and its snapshots are gone."""
         self.closed_end = self.snapshot_offset = -1
-        self.snapshot = None
+        self.snapshots.clear()
 
     def done(self, version: int) -> None:
         """A flush that began at version is over; it covers everything if nothing was added since."""

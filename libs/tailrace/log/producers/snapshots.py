@@ -56,9 +56,9 @@ class SnapshotFile(NamedTuple):
         self.filesystem.rename(self._path + TEMPORARY_SUFFIX, self._path)
 
 
-def save_producers(filesystem: Filesystem, directory: str, state: ProducerState, offset: int) -> None:
-    """Writes the state as of offset."""
-    file = SnapshotFile(filesystem, directory, PendingSnapshot(offset, state.entries))
+def save_producers(filesystem: Filesystem, directory: str, snapshot: PendingSnapshot) -> None:
+    """Writes a snapshot at once. Raises OSError."""
+    file = SnapshotFile(filesystem, directory, snapshot)
     file.write()
     file.finish()
 
@@ -96,9 +96,9 @@ def load_producers(
         filesystem.sync_directory(directory)  # or a crash brings it back behind new records of its offsets
 
     def reached(segment: Segment) -> None:  # as in Kafka, where a crash came before the snapshot of a roll was written
-        if segment in segments[-2:] and segment.base_offset > start:
+        if state.entries and segment in segments[-2:] and segment.base_offset > start:
             with suppress(OSError):  # a full disk: the batches are still there to be replayed
-                save_producers(filesystem, directory, state, segment.base_offset)
+                save_producers(filesystem, directory, PendingSnapshot(segment.base_offset, state.entries))
 
     if start < log_end_offset:
         replay(state, segments, start, passed, reached)

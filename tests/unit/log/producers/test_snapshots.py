@@ -57,13 +57,50 @@ def test_a_log_begins_elsewhere_on_a_disk_that_has_no_room_for_a_snapshot() -> N
 def test_a_truncation_to_the_log_start_keeps_the_producers_of_segments_that_are_gone() -> None:
     filesystem = MemoryFilesystem()
     log = open_log(filesystem)
-    for value in (b"v", b"w"):  # each in a segment of its own; the snapshot of the first roll is never written
-        append(log, value, producer_id=3, producer_epoch=0, base_sequence=0 if value == b"v" else 1)
+    for sequence in range(2):
+        append(log, b"v", producer_id=3, producer_epoch=0, base_sequence=sequence)
         log.roll()
     log.flush(NOW)
     append(log, b"x")
-    assert snapshot_offsets(filesystem, DIRECTORY) == [2]
+    filesystem.remove(join(DIRECTORY, f"{1:020d}.snapshot"))  # as if a crash had come before it was written
     log.advance_log_start_offset(1)
     assert delete_retention(log, NOW, log.log_end_offset) == 1
     log.truncate_to(1)
     assert log.producers.entries.keys() == {3}
+
+
+def test_rolls_that_outrun_the_flush_leave_a_snapshot_each() -> None:
+    filesystem = MemoryFilesystem()
+    log = open_log(filesystem)
+    for sequence in range(3):
+        append(log, b"v", producer_id=3, producer_epoch=0, base_sequence=sequence)
+        log.roll()
+    log.flush(NOW)
+    assert snapshot_offsets(filesystem, DIRECTORY) == [1, 2, 3] and not log.flush_to_come
+
+
+def test_retention_writes_the_snapshot_that_a_flush_has_on_its_way() -> None:
+    filesystem = MemoryFilesystem()
+    log = open_log(filesystem)
+    append(log, b"v", producer_id=3, producer_epoch=0, base_sequence=0)
+    log.roll()
+    flush = log.begin_flush(NOW)
+    assert flush is not None
+    flush.run()
+    log.advance_log_start_offset(1)
+    assert delete_retention(log, NOW, log.log_end_offset) == 1
+    log.finish_flush(flush)
+    assert snapshot_offsets(filesystem, DIRECTORY) == [1] and not log.flush_to_come
+
+
+def test_retention_of_a_log_without_producers_reads_no_batches() -> None:
+    filesystem = MemoryFilesystem()
+    log = open_log(filesystem)
+    append(log, b"v")
+    log.roll()
+    append(log, b"w")
+    log.roll()
+    log.advance_log_start_offset(2)
+    filesystem.fail_next("read", OSError("no batch is read"))
+    assert delete_retention(log, NOW, log.log_end_offset) == 2
+    assert snapshot_offsets(filesystem, DIRECTORY) == []
