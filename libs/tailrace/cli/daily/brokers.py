@@ -13,7 +13,7 @@ from typing import Annotated, Any
 
 import typer
 
-from tailrace.cli.daily.connection import Bootstrap, Json, say, table
+from tailrace.cli.daily.connection import Bootstrap, Json, counted, say, table
 from tailrace.cli.daily.deadline import Deadline
 from tailrace.cli.daily.moving import follow
 from tailrace.cli.daily.nodes import Nodes, RegisteredBroker, nodes
@@ -181,7 +181,8 @@ def may_stop(broker_id: BrokerId, bootstrap: Bootstrap = None) -> None:
         while late := _late_beside(cluster, broker_id):
             if len(late) != said:
                 said = len(late)
-                say(f"{said} partitions of broker {broker_id} wait for replicas elsewhere", err=True)
+                told = counted(said, "partition")
+                say(f"waiting for the other replicas of {told} of broker {broker_id} to be in sync", err=True)
             deadline.check(f"{late[0][0]}-{late[0][1]} has replicas on other brokers that are not in sync")
             cluster.pause(_LOOK_MS)
     say(f"broker {broker_id} may stop: all other replicas of its partitions are in sync")
@@ -290,7 +291,7 @@ def _unregister(cluster: Nodes, broker_id: int, *, force: bool) -> None:
         raise RefusedError(f"broker {broker_id} runs: stop it first, or {forced}.")
     if not force and holds:
         drain_first = f"`tailrace broker drain {broker_id}` first"
-        raise RefusedError(f"broker {broker_id} holds {holds} partitions: {drain_first}, or {forced}.")
+        raise RefusedError(f"broker {broker_id} holds {counted(holds, 'partition')}: {drain_first}, or {forced}.")
     cluster.unregister(broker_id)
     say(f"broker {broker_id} is forgotten")
 

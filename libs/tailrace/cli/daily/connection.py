@@ -116,6 +116,11 @@ def local_time(time_ms: int) -> str:
     return datetime.fromtimestamp(time_ms / 1000).astimezone().isoformat(" ", "milliseconds")
 
 
+def counted(count: int, what: str) -> str:
+    """1 topic, 2 topics."""
+    return f"{count} {what}{'s' * (count != 1)}"
+
+
 def table(head: tuple[str, ...], rows: list[tuple[object, ...]], most_chars: int | None = 255) -> None:
     """Aligned columns; plain text, so that it can be piped. A cell that is longer, as a client's 32 KB id, is cut."""
     texts = [head, *(tuple(_cell(cell, most_chars) for cell in row) for row in rows)]

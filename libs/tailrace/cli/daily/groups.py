@@ -8,7 +8,7 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from tailrace.cli.daily.connection import Bootstrap, Json, given, say, table
+from tailrace.cli.daily.connection import Bootstrap, Json, counted, given, say, table
 from tailrace.cli.daily.nodes import EARLIEST, LATEST, Nodes, nodes
 from tailrace.cli.daily.refusals import RefusedError, Yes, confirm
 from tailrace.kafka.consumer_assignment import partitions_of
@@ -53,7 +53,7 @@ def describe(group: Group, as_data: Json = False, bootstrap: Bootstrap = None) -
     if as_data:
         say(json.dumps(_data(described, rows)))
         return
-    say(f"{printable(group)}: {described.group_state}, {len(described.members)} members")
+    say(f"{printable(group)}: {described.group_state}, {counted(len(described.members), 'member')}")
     if rows or not idle:
         table(
             ("topic", "partition", "committed", "end offset", "lag", "member", "client", "host"),
@@ -143,7 +143,7 @@ def reset(
     with nodes(bootstrap) as cluster:
         at = cluster.coordinator(group)
         if members := len(_described(cluster, group, at).members):
-            told = "a member" if members == 1 else f"{members} members"
+            told = counted(members, "member")
             raise RefusedError(f"{group} has {told}, and a member commits over a reset: stop its consumers first")
         committed = _committed(cluster, group, at)
         if not committed:

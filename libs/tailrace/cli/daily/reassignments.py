@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
-from tailrace.cli.daily.connection import Bootstrap, Json, say, table
+from tailrace.cli.daily.connection import Bootstrap, Json, counted, say, table
 from tailrace.cli.daily.moving import follow, look
 from tailrace.cli.daily.nodes import Nodes, nodes
 from tailrace.cli.daily.refusals import RefusedError
@@ -269,4 +269,4 @@ def cancel(
             wanted = [key for key in plan if key in moving]
         if wanted:
             start(cluster, dict.fromkeys(wanted))
-    say(f"cancelled {len(wanted)} reassignments" if wanted else "None of these is being reassigned.")
+    say(f"cancelled {counted(len(wanted), 'reassignment')}" if wanted else "None of these is being reassigned.")

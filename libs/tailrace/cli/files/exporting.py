@@ -10,10 +10,10 @@ from typing import Annotated
 
 import typer
 
-from tailrace.cli.daily.connection import say
+from tailrace.cli.daily.connection import counted, say
 from tailrace.cli.data_dir import UpRefused
 from tailrace.cli.files import importing, kafka_dirs, moved, staging
-from tailrace.cli.files.importing import ImportedBroker, counted
+from tailrace.cli.files.importing import ImportedBroker
 from tailrace.cli.files.kafka_dirs import KafkaDirectory
 from tailrace.cli.files.takeover import How
 from tailrace.inspect import files, kafka_metadata, kafka_snapshot

@@ -15,7 +15,7 @@ from uuid import UUID
 import typer
 
 from tailrace.cli.command import INTERRUPTED
-from tailrace.cli.daily.connection import say
+from tailrace.cli.daily.connection import counted, say
 from tailrace.cli.data_dir import UpRefused
 from tailrace.cli.files import kafka_dirs, known_configs, moved, staging
 from tailrace.cli.files.kafka_dirs import KafkaDirectory
@@ -304,11 +304,6 @@ def sources_of(found: list[KafkaDirectory], taken: list[Step]) -> dict[Path, lis
         directory.path: sorted(folder.name for folder in folders if folder.parent == directory.path)
         for directory in found
     }
-
-
-def counted(count: int, what: str) -> str:
-    """1 topic, 2 topics."""
-    return f"{count} {what}{'s' * (count != 1)}"
 
 
 def _told(

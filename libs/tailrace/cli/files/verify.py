@@ -22,7 +22,7 @@ from rich.progress import (
 from rich.table import Column
 
 from tailrace.cli.command import INTERRUPTED
-from tailrace.cli.daily.connection import Json, say
+from tailrace.cli.daily.connection import Json, counted, say
 from tailrace.cli.files.policies import compacted_topics
 from tailrace.inspect import files
 from tailrace.inspect.in_use import in_use
@@ -70,7 +70,7 @@ def verify_log(
         raise typer.Exit(INTERRUPTED) from None
     _refuse_in_use(directories, "A broker has started meanwhile: what was found may be what it was writing")
     if not as_data:
-        found = "nothing is wrong" if not count else f"{count} finding{'s' * (count != 1)}"
+        found = "nothing is wrong" if not count else counted(count, "finding")
         say(f"{total} bytes of segments read: {found}.", err=True)
     if count:
         raise typer.Exit(FOUND)

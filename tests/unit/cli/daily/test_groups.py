@@ -63,6 +63,20 @@ def test_each_partition_is_shown_with_its_member_also_without_a_commit(monkeypat
     ]
 
 
+def test_one_member_is_no_plural(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Alone(Living):
+        def answer(self, message: Any) -> Any:
+            answer = super().answer(message)
+            if isinstance(answer, m.DescribeGroupsResponse):
+                del answer.groups[0].members[1:]
+            return answer
+
+    done = typed(Alone(), ["group", "describe", "readers"], monkeypatch)
+    assert done.output.startswith("readers: Stable, 1 member\n")
+    refused = typed(Alone(), ["group", "reset", "readers"], monkeypatch)
+    assert refused.output.startswith("readers has 1 member, and ")
+
+
 def test_a_live_group_without_commits_is_no_empty_table(monkeypatch: pytest.MonkeyPatch) -> None:
     done = typed(Living(commits=0), ["group", "describe", "readers"], monkeypatch)
     assert done.output.count("busy-1") == 2

@@ -11,7 +11,7 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from tailrace.cli.daily.connection import Bootstrap, Topic, say
+from tailrace.cli.daily.connection import Bootstrap, Topic, counted, say
 from tailrace.cli.daily.nodes import NO_ID, Nodes, nodes
 from tailrace.cli.daily.records.clients import in_words, kafka_client
 from tailrace.cli.daily.records.line_form import LineForm
@@ -106,7 +106,7 @@ def produce(
         refused = f"{len(failures.numbers)} of {count} records were not written to {topic}"
         say(f"{refused}: {failures.first}", err=True)
         raise typer.Exit(1)
-    say(f"{count} {'record' if count == 1 else 'records'} written to {topic}", err=True)
+    say(f"{counted(count, 'record')} written to {topic}", err=True)
     if wrong:
         say(f"record {wrong}", err=True)
         raise typer.Exit(1)
