@@ -7,10 +7,11 @@ from itertools import count
 import pytest
 
 from support.raw import build as request
+from support.records_field import iterate_all
 from support.stage import Topic, create_topic
 from support.targets import Target
 from tailrace.records.compression import Codec
-from tailrace.records.record import Record, build, iterate_all
+from tailrace.records.record import Record, build
 
 Row = tuple[int, bytes | None, bytes | None]
 

@@ -7,10 +7,10 @@ import pytest
 
 from support.batches import HEADER, Batch, record
 from support.raw import build
+from support.records_field import iterate_all
 from support.stage import Topic, create_topic
 from support.targets import Target
 from tailrace.records.compression import Codec, compress
-from tailrace.records.record import iterate_all
 
 pytestmark = pytest.mark.also_plain
 

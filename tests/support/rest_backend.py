@@ -7,11 +7,12 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 from uuid import UUID, uuid5
 
+from support.records_field import iterate_all
 from tailrace.errors import ErrorCode
 from tailrace.kafka.topics import GROUP_METADATA_TOPIC
 from tailrace.log.directory.disk_pressure import AUTOMATIC, Marks, marks
 from tailrace.metadata.image import BrokerImage, MetadataImage, PartitionImage, TopicImage
-from tailrace.records.record import Record, iterate_all
+from tailrace.records.record import Record
 from tailrace.wire import messages as m
 from tailrace.wire.hot.producers import PartitionProducers
 from tailrace_gateway.cluster_state import ClusterState, state_of

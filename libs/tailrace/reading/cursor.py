@@ -6,14 +6,10 @@ A Fetch answer has whole batches: the first may begin before the position, and t
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from struct import Struct
-from typing import Final
 
-from tailrace.records.batch import HEADER_SIZE, LOG_OVERHEAD, BatchHeader, Bytes, validate
+from tailrace.records.batch import BatchHeader, Bytes, validate, whole_batches
 from tailrace.records.markers import ABORT, MARKER_KEY
 from tailrace.records.record import Record, iterate
-
-_LENGTH: Final = Struct(">i")
 
 
 class Cursor:
@@ -36,7 +32,8 @@ class Cursor:
         """
         waiting = sorted(aborted, key=lambda one: one[1], reverse=True)
         ended: set[int] = set()  # producers whose records are of an aborted transaction until its marker
-        for header, batch in _batches(records):
+        for batch in whole_batches(records):
+            header = validate(batch)
             while waiting and waiting[-1][1] <= header.last_offset:
                 ended.add(waiting.pop()[0])
             if header.is_control:
@@ -58,18 +55,6 @@ class Cursor:
             if record.offset >= self.offset:
                 self.offset = record.offset + 1
                 yield record
-
-
-def _batches(records: Bytes) -> Iterator[tuple[BatchHeader, memoryview]]:
-    """The whole batches with their heads; what is cut at the end is left out."""
-    view = memoryview(records)
-    position = 0
-    while len(view) - position >= HEADER_SIZE:
-        size = _LENGTH.unpack_from(view, position + 8)[0] + LOG_OVERHEAD
-        if size > len(view) - position:
-            return
-        yield validate(view, position), view[position : position + size]
-        position += size
 
 
 def _is_abort(batch: memoryview) -> bool:

@@ -6,6 +6,7 @@ the attributes on, and stamps the base offset and the leader epoch, which lie ou
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from struct import Struct
 from typing import Final, NamedTuple, TypeAlias
 
@@ -244,6 +245,20 @@ def pack(header: BatchHeader, records: Bytes) -> bytearray:
     batch[HEADER_SIZE:] = records
     _seal(batch, 0, len(batch))
     return batch
+
+
+def whole_batches(records: Bytes) -> Iterator[memoryview]:
+    """The batches of a records field, by their lengths; a last one that is cut, as Fetch may leave it, is left out."""
+    view = memoryview(records)
+    position = 0
+    while len(view) - position >= HEADER_SIZE:
+        size = _OFFSET_AND_LENGTH.unpack_from(view, position)[1] + LOG_OVERHEAD
+        if size > len(view) - position:
+            return
+        if size < HEADER_SIZE:
+            raise corrupt("the record batch length does not fit its bytes")
+        yield view[position : position + size]
+        position += size
 
 
 def split(records: Bytes) -> list[memoryview]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from struct import Struct
 from typing import Final, NamedTuple, TypeAlias
 
 from tailrace.records.batch import (
@@ -11,7 +10,6 @@ from tailrace.records.batch import (
     CONTROL,
     DELETE_HORIZON,
     HEADER_SIZE,
-    LOG_OVERHEAD,
     MAGIC,
     TRANSACTIONAL,
     BatchHeader,
@@ -25,7 +23,6 @@ from tailrace.wire.varint import read_zigzag, write_zigzag
 
 Headers: TypeAlias = tuple[tuple[str, bytes | None], ...]
 
-_LENGTH: Final = Struct(">i")
 _2_TO_31: Final = 2**31
 
 
@@ -68,18 +65,6 @@ def iterate(batch: Bytes, max_bytes: int = MAX_DECOMPRESSED_BYTES, most_headers:
         yield record
     if position != len(data):
         raise corrupt("bytes are left after the last record")
-
-
-def iterate_all(records: Bytes, max_bytes: int = MAX_DECOMPRESSED_BYTES) -> Iterator[Record]:
-    """The records of all batches of a records field; a last batch that is cut, as a fetch may leave it, is ignored."""
-    view = memoryview(records)
-    position = 0
-    while len(view) - position >= HEADER_SIZE:
-        size = _LENGTH.unpack_from(view, position + 8)[0] + LOG_OVERHEAD
-        if size > len(view) - position:
-            return
-        yield from iterate(view[position : position + size], max_bytes)
-        position += max(size, HEADER_SIZE)
 
 
 def build(  # the header's fields are the arguments

@@ -19,10 +19,11 @@ from support.broker import (
     running,
     topic,
 )
+from support.records_field import iterate_all
 from tailrace.errors import ErrorCode
 from tailrace.log.read import Slice
 from tailrace.net.client import Disconnected
-from tailrace.records.record import Record, build, iterate_all
+from tailrace.records.record import Record, build
 from tailrace.wire import codec
 from tailrace.wire.hot.produce import encode_internal_produce
 from tailrace.wire.messages import (

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from support.broker import Running, batch, running
+from support.records_field import iterate_all
 from support.transactions import data_batch, marker_batch
 from tailrace.errors import ErrorCode
 from tailrace.records.markers import ABORT, COMMIT
-from tailrace.records.record import iterate_all
 from tailrace.wire.messages import ListOffsetsRequest
 from tailrace_broker.handlers.list_offsets import EARLIEST, LATEST, MAX_TIMESTAMP
 

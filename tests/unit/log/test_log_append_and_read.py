@@ -8,13 +8,14 @@ import pytest
 
 from support.batches import Batch
 from support.logs import DIRECTORY, NOW, SMALL, append, open_log, records_of, some_batch, values_of, with_settings
+from support.records_field import iterate_all
 from tailrace.errors import ApiError, ErrorCode
 from tailrace.log.filesystem.memory import MemoryFilesystem
 from tailrace.log.filesystem.port import read_file
 from tailrace.log.log import Log
 from tailrace.records.batch import split
 from tailrace.records.compression import Codec
-from tailrace.records.record import Record, build, iterate_all
+from tailrace.records.record import Record, build
 
 
 def test_batches_get_consecutive_offsets_and_the_leaders_epoch() -> None:

@@ -14,6 +14,7 @@ from tailrace.records.batch import (
     stamp_log_append_time,
     validate,
     validate_produced,
+    whole_batches,
     without_records,
 )
 from tailrace.records.compression import Codec, compress
@@ -121,3 +122,18 @@ def test_a_batch_without_records_keeps_its_offsets_and_its_producer() -> None:
     empty = validate(without_records(read_header(full)))
     assert (empty.base_offset, empty.last_offset, empty.record_count) == (70, 73, 0)
     assert (empty.producer_id, empty.base_sequence, list(iterate(without_records(empty)))) == (9, 12, [])
+
+
+def test_a_last_batch_that_is_cut_is_left_out() -> None:
+    first, second = batch(b"a"), batch(b"b")
+    for cut in (1, len(second) - 1, len(second) - 61):
+        assert [bytes(part) for part in whole_batches(first + second[:-cut])] == [first]
+
+
+def test_a_batch_shorter_than_a_header_is_corrupt_and_not_read_forever() -> None:
+    for length in (-12, -1, 0, 48):
+        field = bytearray(batch(b"a"))
+        struct.pack_into(">i", field, 8, length)
+        with pytest.raises(ApiError) as refused:
+            list(whole_batches(field))
+        assert refused.value.code == ErrorCode.CORRUPT_MESSAGE

@@ -8,10 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from kafka.record.default_records import DefaultRecordBatch, DefaultRecordBatchBuilder
 
-from support.batches import Batch, batch
+from support.batches import Batch
 from tailrace.errors import ApiError
 from tailrace.records.compression import Codec, TooManyBytes, compress, decompress
-from tailrace.records.record import Record, build, iterate, iterate_all
+from tailrace.records.record import Record, build, iterate
 
 SOME = [
     Record(timestamp=1000, key=b"k", value=b"v" * 300, headers=(("trace", b"1"), ("none", None))),
@@ -111,8 +111,3 @@ def test_nonsense_records_are_refused_not_crashed_on(payload: bytes, count: int)
         assert len(list(iterate(data))) <= len(payload)
     except ApiError as refused:
         assert refused.code.name == "CORRUPT_MESSAGE"
-
-
-def test_a_cut_last_batch_of_a_fetch_answer_is_ignored() -> None:
-    field = batch(b"a") + batch(b"b") + batch(b"c")[:-1]
-    assert [record.value for record in iterate_all(field)] == [b"a", b"b"]

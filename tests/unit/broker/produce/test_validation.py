@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from support.broker import TOPIC_ID, Running, batch, image, running
+from support.records_field import iterate_all
 from support.waiting import turns_until
 from tailrace.errors import ApiError, ErrorCode
 from tailrace.log.config import LogConfig
@@ -20,7 +21,7 @@ from tailrace.log.limits import Limits
 from tailrace.net.client import Client
 from tailrace.records.batch import HEADER_SIZE, pack, read_header
 from tailrace.records.compression import Codec
-from tailrace.records.record import Record, build, iterate_all
+from tailrace.records.record import Record, build
 from tailrace.wire import codec
 from tailrace.wire.messages import ProduceRequest
 from tailrace_broker.partitions.partition import Fetched, Partition
