@@ -14,7 +14,7 @@ import typer
 
 from tailrace.cli.daily.connection import address, runs_here, say, tls
 from tailrace.cli.daily.deadline import Deadline
-from tailrace.cli.daily.refusals import RefusedError, lines, sentence
+from tailrace.cli.daily.refusals import RefusedError, cause_of, lines, reason, sentence, was_refused
 from tailrace.cli.preload import kafka_without_clients
 from tailrace.errors import ApiError, ErrorCode
 from tailrace.kafka.resources import ConfigResource
@@ -22,7 +22,6 @@ from tailrace.log.directory.disk_pressure import Level, judge, marks
 from tailrace.metadata.moves import NoRoom, Partition, Replicas, portions
 from tailrace.net.address import Address
 from tailrace.net.client import Client, Disconnected
-from tailrace.net.tls.reasons import said
 from tailrace.runtime.clock import SystemClock
 from tailrace.wire import messages as m
 from tailrace.wire.codec import Malformed
@@ -154,7 +153,7 @@ class Nodes:
             try:
                 return self.run(self.exchange(message, version, at))
             except Disconnected as error:
-                if times == _TIMES_MAX or at or not _was_refused(error) or not self._starting():
+                if times == _TIMES_MAX or at or not was_refused(error) or not self._starting():
                     raise
             self.pause(_AGAIN_MS)
         raise AssertionError("unreachable")
@@ -213,7 +212,7 @@ class Nodes:
         where = ",".join(map(str, self._bootstrap))
         return UnreachableError(
             f"{where} answers, and says that node {self._advertised.get(at, '?')} is at {at}, but there "
-            f"{_cause(error) or 'is no answer'}. Advertise an address that this machine reaches: `tailrace up "
+            f"{cause_of(error) or 'is no answer'}. Advertise an address that this machine reaches: `tailrace up "
             "--advertise HOST:PORT`, or gateway.advertised.host and gateway.advertised.port"
         )
 
@@ -452,17 +451,14 @@ def nodes(bootstrap: str | None, *, lasting: bool = False) -> Iterator[Nodes]:
     try:
         with kafka_without_clients():  # messages are built at their first use
             yield opened
-    except (NoRoom, RefusedError) as refused:
+    except (NoRoom, RefusedError, UnreachableError) as refused:
         say(str(refused), err=True)
         raise typer.Exit(1) from None
     except ApiError as refused:
         say(": ".join(filter(None, (refused.message, sentence(refused.code)))), err=True)
         raise typer.Exit(1) from None
-    except UnreachableError as error:
-        say(str(error), err=True)
-        raise typer.Exit(1) from None
     except Disconnected as error:
-        say(f"{where}: {_reason(error)}", err=True)
+        say(f"{where}: {reason(error)}", err=True)
         raise typer.Exit(1) from None
     except UnicodeEncodeError as wrong:
         raise typer.BadParameter(f"{wrong.object!r} is not UTF-8") from None
@@ -482,32 +478,3 @@ def advertised(answer: Any) -> Iterator[tuple[Address, int]]:
         if row.host:
             node_id = row.broker_id if hasattr(row, "broker_id") else row.node_id
             yield Address(row.host, row.port), node_id
-
-
-def _reason(error: Disconnected) -> str:
-    if _was_refused(error):
-        return "nothing listens there; `tailrace up` starts a cluster, --bootstrap names another"
-    cause = error.__cause__
-    if isinstance(cause, ssl.SSLError):
-        return f"{said(cause)}; --command-config says how to connect"
-    if isinstance(cause, OSError) and cause.strerror:
-        return f"{cause.strerror}; --bootstrap names another cluster"
-    return (
-        "the connection broke before there was an answer; what was asked may have been done. A port of TLS needs "
-        "--command-config"
-    )
-
-
-def _cause(error: Exception) -> str | None:
-    """Why an address cannot be reached, in the words of the system."""
-    if isinstance(error, Disconnected) and _was_refused(error):
-        return "nothing listens"
-    cause = error.__cause__
-    if isinstance(cause, ssl.SSLError):
-        return f"the TLS handshake fails ({said(cause)})"
-    return f"is an error ({cause.strerror or cause})" if isinstance(cause, OSError) else None
-
-
-def _was_refused(error: Disconnected) -> bool:
-    cause = error.__cause__
-    return isinstance(cause, ConnectionRefusedError) or "Connect call failed" in str(cause)

@@ -1,7 +1,8 @@
-"""What a cluster refused, in sentences: which item, Kafka's word for the error, and what to do."""
+"""Refusals and failed connections in sentences: which item, Kafka's name of the error, and what to do."""
 
 from __future__ import annotations
 
+import ssl
 import sys
 from collections.abc import Iterable, Mapping
 from typing import Annotated, Final
@@ -9,6 +10,8 @@ from typing import Annotated, Final
 import typer
 
 from tailrace.errors import ErrorCode
+from tailrace.net.client import Disconnected
+from tailrace.net.tls.reasons import said
 from tailrace.wire.response_errors import ItemError
 
 _LINES_MAX: Final = 20
@@ -56,10 +59,41 @@ def lines(errors: Iterable[ItemError]) -> str:
     """A line for each refused item, or for the first of very many."""
     told = []
     for names, code, message in errors:
-        said = sentence(code, message)
-        told.append(f"{'-'.join(names)}: {said}" if names else str(said))
+        text = sentence(code, message)
+        told.append(f"{'-'.join(names)}: {text}" if names else str(text))
     more = [f"and {len(told) - _LINES_MAX} more"] if len(told) > _LINES_MAX else []
     return "\n".join(told[:_LINES_MAX] + more)
+
+
+def reason(error: Disconnected) -> str:
+    """Why there is no answer, and what to do."""
+    if was_refused(error):
+        return "nothing listens there; `tailrace up` starts a cluster, --bootstrap names another"
+    cause = error.__cause__
+    if isinstance(cause, ssl.SSLError):
+        return f"{said(cause)}; --command-config says how to connect"
+    if isinstance(cause, OSError) and cause.strerror:
+        return f"{cause.strerror}; --bootstrap names another cluster"
+    return (
+        "the connection broke before there was an answer; what was asked may have been done. A port of TLS needs "
+        "--command-config"
+    )
+
+
+def cause_of(error: Exception) -> str | None:
+    """Why an address cannot be reached, in the words of the system."""
+    if isinstance(error, Disconnected) and was_refused(error):
+        return "nothing listens"
+    cause = error.__cause__
+    if isinstance(cause, ssl.SSLError):
+        return f"the TLS handshake fails ({said(cause)})"
+    return f"is an error ({cause.strerror or cause})" if isinstance(cause, OSError) else None
+
+
+def was_refused(error: Disconnected) -> bool:
+    """Whether nothing listens at the address."""
+    cause = error.__cause__
+    return isinstance(cause, ConnectionRefusedError) or "Connect call failed" in str(cause)
 
 
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="do not ask; without a terminal nothing is asked")]
