@@ -50,6 +50,7 @@ class StubCoordinator:
         self.asked: list[tuple[str, int, int, bool, list[tuple[str, int]]]] = []
         self.markers: list[Any] = []
         self.transactions: dict[int, tuple[str, list[tuple[str, int]]]] = {}  # state and partitions, by producer id
+        self.described_code = 0  # in place of each transaction
         self.on_listed: Callable[[], Any] = lambda: None
         self.gate = asyncio.Event()
         self.gate.set()
@@ -130,6 +131,9 @@ class StubCoordinator:
 
     async def describe_transactions(self, request: Any, context: Any, role: Any) -> Any:
         row = DescribeTransactionsResponse.TransactionState
+        if self.described_code:
+            refused = [row(error_code=self.described_code, transactional_id=name) for name in request.transactional_ids]
+            return DescribeTransactionsResponse(transaction_states=refused)
         return DescribeTransactionsResponse(
             transaction_states=[
                 row(

@@ -10,7 +10,6 @@ from __future__ import annotations
 from typing import Any
 
 from tailrace.errors import ApiError, ErrorCode
-from tailrace.log.producers.state import ProducerEntry
 from tailrace.net.client import Disconnected
 from tailrace.wire.malformed import Malformed
 from tailrace_broker.partitions.partition import Partition
@@ -33,29 +32,12 @@ def check_request(request: Any) -> tuple[Any, str, int]:
     return marker, topic.name, topic.partition_indexes[0]
 
 
-def check_open(marker: Any, entry: ProducerEntry | None) -> None:
-    """INVALID_TXN_STATE, INVALID_PRODUCER_EPOCH or TRANSACTION_COORDINATOR_FENCED unless it ends what is open."""
-    if entry is None or entry.current_txn_first_offset < 0:
-        message = f"producer {marker.producer_id} has no open transaction on this partition"
-        raise ApiError(ErrorCode.INVALID_TXN_STATE, message)
-    if marker.producer_epoch != entry.producer_epoch:
-        message = f"producer {marker.producer_id} has epoch {entry.producer_epoch}, the marker {marker.producer_epoch}"
-        raise ApiError(ErrorCode.INVALID_PRODUCER_EPOCH, message)
-    if marker.coordinator_epoch > max(0, entry.coordinator_epoch):
-        message = f"coordinator epoch {marker.coordinator_epoch} is not this producer's: {entry.coordinator_epoch}"
-        raise ApiError(ErrorCode.TRANSACTION_COORDINATOR_FENCED, message)
-
-
 async def check_abort(partition: Partition, marker: Any, coordinators: AllCoordinators | None) -> None:
     """Raises ApiError unless the marker ends an open transaction that no coordinator has decided.
 
     COORDINATOR_NOT_AVAILABLE while that cannot be known.
     """
-    try:
-        entries = partition.log.producers.entries
-    except OSError as failed:
-        raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR, str(failed)) from failed
-    check_open(marker, before := entries.get(marker.producer_id))
+    first_offset = _open_offset(partition, marker)
     if coordinators is None:
         raise ApiError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
     try:
@@ -65,7 +47,26 @@ async def check_abort(partition: Partition, marker: Any, coordinators: AllCoordi
     state = known.get(Place(partition.topic, partition.index, marker.producer_id), ONGOING)
     if state != ONGOING:
         raise ApiError(ErrorCode.INVALID_TXN_STATE, f"its coordinator has decided the transaction: {state}")
-    check_open(marker, after := entries.get(marker.producer_id))
-    assert before is not None and after is not None  # as they passed
-    if after.current_txn_first_offset != before.current_txn_first_offset:
+    if _open_offset(partition, marker) != first_offset:
         raise ApiError(ErrorCode.INVALID_TXN_STATE, "the transaction has ended meanwhile")
+
+
+def _open_offset(partition: Partition, marker: Any) -> int:
+    """The first offset of the open transaction that the marker ends.
+
+    INVALID_TXN_STATE, INVALID_PRODUCER_EPOCH or TRANSACTION_COORDINATOR_FENCED if it does not end what is open.
+    """
+    try:
+        entry = partition.log.producers.entries.get(marker.producer_id)
+    except OSError as failed:
+        raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR, str(failed)) from failed
+    if entry is None or entry.current_txn_first_offset < 0:
+        message = f"producer {marker.producer_id} has no open transaction on this partition"
+        raise ApiError(ErrorCode.INVALID_TXN_STATE, message)
+    if marker.producer_epoch != entry.producer_epoch:
+        message = f"producer {marker.producer_id} has epoch {entry.producer_epoch}, the marker {marker.producer_epoch}"
+        raise ApiError(ErrorCode.INVALID_PRODUCER_EPOCH, message)
+    if marker.coordinator_epoch > max(0, entry.coordinator_epoch):
+        message = f"coordinator epoch {marker.coordinator_epoch} is not this producer's: {entry.coordinator_epoch}"
+        raise ApiError(ErrorCode.TRANSACTION_COORDINATOR_FENCED, message)
+    return entry.current_txn_first_offset

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final, Protocol
 
+from tailrace.errors import ErrorCode
 from tailrace.net.address import Address
 from tailrace.net.client import Disconnected
 from tailrace.wire import messages as m
@@ -12,6 +13,7 @@ from tailrace_broker.transactions.open_transactions import Place
 
 ONGOING: Final = "Ongoing"
 _OPEN: Final = frozenset({ONGOING, "PrepareCommit", "PrepareAbort", "PrepareEpochFence"})
+_KNOWN: Final = (ErrorCode.NONE, ErrorCode.TRANSACTIONAL_ID_NOT_FOUND)  # not found: gone since it was listed
 
 
 class AllCoordinators(Protocol):
@@ -41,6 +43,8 @@ async def coordinated(coordinators: AllCoordinators, producer_ids: list[int]) ->
             continue
         described = await _ask(coordinators, address, m.DescribeTransactionsRequest(transactional_ids=names))
         for one in described.transaction_states:
+            if one.error_code not in _KNOWN:
+                raise Disconnected(f"{address} cannot describe {one.transactional_id}: error {one.error_code}")
             if one.transaction_state in _OPEN:
                 places = (
                     Place(topic.topic, index, one.producer_id) for topic in one.topics for index in topic.partitions

@@ -195,6 +195,19 @@ async def test_a_client_does_not_end_what_its_coordinator_has_decided(tmp_path: 
         assert markers_of(broker) == []
 
 
+@pytest.mark.parametrize("code", [E.COORDINATOR_LOAD_IN_PROGRESS, E.NOT_COORDINATOR, E.MESSAGE_TOO_LARGE])
+async def test_a_client_ends_nothing_while_the_coordinator_cannot_say_what_it_has_decided(
+    tmp_path: Path, code: E
+) -> None:
+    async with with_coordinator(tmp_path) as (broker, stub):
+        await produce(broker, data())
+        broker.service = broker.client
+        stub.transactions[7] = ("PrepareCommit", [("t", 0)])
+        stub.described_code = code
+        assert await write_markers(broker, marker(commit=False)) == [{("t", 0): E.COORDINATOR_NOT_AVAILABLE}]
+        assert markers_of(broker) == []
+
+
 async def test_a_transaction_that_ends_while_its_coordinator_is_asked_is_not_aborted(tmp_path: Path) -> None:
     async with with_coordinator(tmp_path) as (broker, stub):
         await produce(broker, data())

@@ -29,6 +29,7 @@ class Coordinators:
         self.asked: list[Any] = []
         self.failure: Exception | None = None
         self.error_code = 0
+        self.described_codes: dict[int, int] = {}  # by producer id
 
     def owners(self) -> list[Address]:
         if self.failure is not None:
@@ -49,7 +50,10 @@ class Coordinators:
         described = [mine[name] for name in message.transactional_ids]
         return SimpleNamespace(
             transaction_states=[
-                SimpleNamespace(
+                SimpleNamespace(error_code=code, transactional_id="", transaction_state="")
+                if (code := self.described_codes.get(producer_id, 0))
+                else SimpleNamespace(
+                    error_code=0,
                     producer_id=producer_id,
                     transaction_state=state,
                     topics=[SimpleNamespace(topic="t", partitions=partitions)],
@@ -101,4 +105,13 @@ async def test_while_a_coordinator_cannot_tell_nothing_changes() -> None:
     assert await stage.found() == [(1, 0)]
     stage.rows.append(opened(2))
     stage.coordinators.error_code = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    assert await stage.found() == [(1, 0)]
+
+
+async def test_a_transaction_that_its_coordinator_cannot_describe_may_be_open() -> None:
+    stage = Stage(opened(1), opened(2))
+    stage.coordinators.transactions = {"one": (1, "PrepareCommit", [0]), "other": (2, "Ongoing", [0])}
+    stage.coordinators.described_codes = {1: ErrorCode.NOT_COORDINATOR}
+    assert await stage.found() == []
+    stage.coordinators.described_codes = {1: ErrorCode.TRANSACTIONAL_ID_NOT_FOUND}  # gone since it was listed
     assert await stage.found() == [(1, 0)]
