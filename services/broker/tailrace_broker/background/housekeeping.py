@@ -125,10 +125,18 @@ class Housekeeping:
             raise failed[0]
 
     async def remove_files(self) -> None:
-        """Removes what was deleted file.delete.delay.ms ago."""
+        """Removes what was deleted file.delete.delay.ms ago; where that fails it is tried again the next time."""
+        failed, now_ms = list[OSError](), self._broker.now_ms()
         for log_dir in self._broker.storage.dirs:
-            while paths := log_dir.pending_deletions.due(self._broker.now_ms()):
-                await asyncio.to_thread(remove_paths, log_dir.guard, paths)
+            while paths := log_dir.pending_deletions.due(now_ms):
+                try:
+                    await asyncio.to_thread(remove_paths, log_dir.guard, paths)
+                except OSError as error:
+                    failed.append(error)
+                    for path in paths:
+                        log_dir.pending_deletions.add(path, now_ms, _REMOVAL_MS)
+        if failed:
+            raise failed[0]
 
     async def _learn_ages(self, log_dir: LogDir, now_ms: int) -> None:
         """A thread reads the indexes that say how old the oldest segments are, where nobody has needed them yet."""

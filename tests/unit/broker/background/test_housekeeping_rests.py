@@ -267,3 +267,22 @@ async def test_what_was_deleted_goes_by_a_timer_and_does_not_wait_for_retention(
             node.follower.move(topics={}, topic_names={})
             assert {path.split("/")[2].partition(".")[0] for path in left()} == {"t-0", "t-1"}
             await turns_until(all_gone)
+
+
+async def test_what_cannot_be_removed_for_want_of_a_descriptor_is_removed_later(tmp_path: Path) -> None:
+    two = Disks()
+    async with running(tmp_path, metadata(2), log_dirs=two.dirs) as node:
+        for index in (0, 1):
+            await node.produce(index, batch(b"x"))
+        node.follower.move(topics={}, topic_names={})
+        now_ms = node.broker.now_ms() + 1_000_000
+        node.broker.now_ms = lambda: now_ms
+        two.disks[0].fail_all(OSError(errno.EMFILE, "too many open files"), ["list"])
+        with pytest.raises(OSError, match="too many open files"):
+            await housekeeping(node).remove_files()
+        assert ["-delete/" in "".join(disk.files()) for disk in two.disks] == [True, False]
+        two.disks[0].heal()
+        now_ms += 1_000
+        await housekeeping(node).remove_files()
+        assert "-delete/" not in "".join(two.disks[0].files())
+        assert two.dirs[0].failure is None
