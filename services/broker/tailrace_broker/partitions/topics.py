@@ -112,10 +112,9 @@ class Topics:
         for row in self.by_name.values():
             yield from row.partitions.values()
 
-    async def each(self, partitions: Iterable[Partition] | None = None) -> AsyncIterator[Partition]:
-        """Yields these partitions, or all; the other work of the loop has its turn between. Some may go meanwhile."""
-        async for partition in turns(list(self.partitions() if partitions is None else partitions)):
-            yield partition
+    def each(self, partitions: Iterable[Partition] | None = None) -> AsyncIterator[Partition]:
+        """These partitions, or all; the other work of the loop has its turn between. Some may go meanwhile."""
+        return turns(list(self.partitions() if partitions is None else partitions))
 
     def update(self, old: MetadataImage, new: MetadataImage, carry_out: CarryOut) -> TakeUp:
         """Follows the image: which partitions have another leader, which another ISR, and which are gone.
