@@ -85,22 +85,21 @@ class Flusher:
             await asyncio.wait([self._begin(partition, begun)])
         return partition.opened is log and log.recovery_point >= end_offset
 
-    async def log_starts(self, begun: Mapping[LogDir, Callable[[], None]]) -> set[LogDir]:
-        """Writes what LogDir.begin_log_start_checkpoint returned; answers the dirs that refused, which are offline."""
-        written = await asyncio.gather(*(self._log_starts(log_dir, write) for log_dir, write in begun.items()))
-        return {log_dir for log_dir, done in zip(begun, written, strict=True) if not done}
+    async def log_starts(self, begun: Mapping[LogDir, Callable[[], None]]) -> None:
+        """Writes what LogDir.begin_log_start_checkpoint returned; a dir that refuses it is offline from then on."""
+        await asyncio.gather(*(self._log_starts(log_dir, write) for log_dir, write in begun.items()))
 
-    async def _log_starts(self, log_dir: LogDir, write: Callable[[], None]) -> bool:
-        while True:
+    async def _log_starts(self, log_dir: LogDir, write: Callable[[], None]) -> None:
+        while log_dir.failure is None:
             try:
                 await asyncio.get_running_loop().run_in_executor(self._threads, write)
             except OSError as failed:
                 if failed.errno not in NO_DESCRIPTOR:
                     log_dir.fail(failed)
-                    return False
-                await self._clock.sleep(_REST_MS)
+                else:
+                    await self._clock.sleep(_REST_MS)
             else:
-                return True
+                return
 
     def settle(self, log_dir: LogDir) -> asyncio.Task[bool]:
         """What became of logs that were taken away is put on the disk; whether it is there."""

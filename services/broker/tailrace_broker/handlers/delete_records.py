@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from tailrace.errors import ApiError, ErrorCode
@@ -28,13 +28,13 @@ async def handle(request: DeleteRecordsRequest, context: Context, broker: Broker
     async for topic, row in partition_rows(request.topics):
         found[topic.name].append(_begin(broker, topic.name, row.partition_index, row.offset, begun))
     # On the disk before it is acknowledged: a crash must not bring back what was deleted.
-    failed = await broker.flusher.log_starts(begun)
+    await broker.flusher.log_starts(begun)
     for rows in found.values():
         for at, one in enumerate(rows):
             if not isinstance(one, _Row):
                 partition, offset = one
                 left_ms = max(0.0, until_ms - broker.monotonic_ms())
-                rows[at] = await _wait(broker, partition, offset, left_ms, failed)
+                rows[at] = await _wait(broker, partition, offset, left_ms)
     return DeleteRecordsResponse(topics=[_Topic(name=name, partitions=rows) for name, rows in found.items()])
 
 
@@ -63,15 +63,14 @@ def _begin(broker: Broker, topic: str, index: int, offset: int, begun: dict[LogD
         return _refused(index, ErrorCode.KAFKA_STORAGE_ERROR)
 
 
-async def _wait(
-    broker: Broker, partition: Partition, offset: int, timeout_ms: float, failed: Collection[LogDir]
-) -> Any:
+async def _wait(broker: Broker, partition: Partition, offset: int, timeout_ms: float) -> Any:
     """The answer once the other replicas have given the records up; what others wait for goes on meanwhile."""
     index = partition.index
     try:
-        if broker.storage.place_of(partition.topic, index) in failed:
-            raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR)
         broker.led(partition.topic, index)
+        log_dir = broker.storage.place_of(partition.topic, index)
+        if log_dir is not None and log_dir.failure is not None:
+            raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR)
         if partition.low_watermark < offset:
             await offset_wait.reached(partition.deletions, offset, broker.purgatory, timeout_ms)
         return _answered(index, partition.low_watermark)

@@ -372,15 +372,15 @@ class ReplicaFetcher:
     async def _checkpoint_log_starts(self, started: list[_Follow]) -> None:
         """The next fetch says that these records are deleted here, and the leader may acknowledge that (KIP-107)."""
         storage = self._broker.storage
-        starts, begun = dict[_Follow, int](), dict[LogDir, Callable[[], None]]()
+        starts, begun = dict[_Follow, tuple[int, LogDir]](), dict[LogDir, Callable[[], None]]()
         for follow in started:
             place, log = (follow.partition.topic, follow.partition.index), follow.partition.opened
             if log is not None and (log_dir := storage.place_of(*place)) is not None:
-                starts[follow] = log.log_start_offset
+                starts[follow] = log.log_start_offset, log_dir
                 begun[log_dir] = log_dir.begin_log_start_checkpoint(place, log)
-        failed = await self._broker.flusher.log_starts(begun)
-        for follow, start in starts.items():
-            if storage.place_of(follow.partition.topic, follow.partition.index) in failed:
+        await self._broker.flusher.log_starts(begun)
+        for follow, (start, log_dir) in starts.items():
+            if log_dir.failure is not None:
                 self._delay(follow, "its log start offset cannot be written")
             else:
                 follow.log_start = start
