@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from support.metadata import after, broker, cluster, service, topic, topic_id
 from tailrace.metadata import codec
 from tailrace.metadata import records as r
-from tailrace.metadata.image import MetadataImage
+from tailrace.metadata.image import MetadataImage, changed
 from tailrace.metadata.replay import planned, replay
 from tailrace.metadata.snapshot import to_records
 
@@ -156,3 +156,10 @@ def test_replay_moves_offset_and_epoch_and_shares_what_it_did_not_touch() -> Non
     assert (image.offset, image.epoch, image.next_producer_id) == (200, 9, 1000)
     assert image.topics is IMAGE.topics
     assert replace(image, offset=IMAGE.offset, epoch=IMAGE.epoch, next_producer_id=0) == IMAGE
+
+
+def test_what_is_another_object_or_gone_or_new_has_changed() -> None:
+    same, other = ["kept"], ["kept"]
+    assert changed({"a": same, "b": same, "c": same}, {"a": same, "b": other, "d": same}) == ["b", "d", "c"]
+    one = {"a": same}
+    assert changed(one, one) == []
