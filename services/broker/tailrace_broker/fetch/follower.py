@@ -56,12 +56,12 @@ class FollowerFetches:
 class FollowerFetch(DelayedFetch):
     """One fetch of a follower: heard once, then parked until one of its partitions has data, then read."""
 
-    __slots__ = ("_followed", "_rows", "_waits_for", "reads")
+    __slots__ = ("_followed", "_rows", "_to_read", "_waits_for")
 
     def __init__(self, broker: Broker, cold_reads: ColdReads, asked: AskedFetch) -> None:
         super().__init__(broker, cold_reads, asked)
         self._rows: list[tuple[bytes, PartitionData]] = []  # errors and divergences: answered at once
-        self.reads: list[Read] = []  # but for what is quiet
+        self._to_read: list[Read] = []  # but for what is quiet
         session = asked.session
         if session is not None and session.followed is None:
             session.followed = FollowedPartitions(session.wants)
@@ -77,7 +77,7 @@ class FollowerFetch(DelayedFetch):
             return answer
         future = self._promise()
         if not ready:
-            self._waits_for = {read[2].tail: read for read in self.reads}
+            self._waits_for = {read[2].tail: read for read in self._to_read}
             self._park(self._waits_for)
             if self._followed is not None:
                 self._followed.on_news = self._on_news
@@ -86,7 +86,7 @@ class FollowerFetch(DelayedFetch):
     def _on_news(self, tail: Any, read: Read) -> None:
         """Something has happened to a partition that was quiet: it is as the others from now on."""
         if not self.done and tail not in self._waits_for:
-            self.reads.append(read)
+            self._to_read.append(read)
             self._waits_for[tail] = read
             tail.waiters.add(self)
             self.try_complete(tail)
@@ -132,15 +132,15 @@ class FollowerFetch(DelayedFetch):
             row = PartitionData(want.partition, 0, mark, mark, start, None, diverging=diverging)
             self._rows.append((key, row))
             return False
-        self.reads.append((key, want, partition, partition.leading))
+        self._to_read.append((key, want, partition, partition.leading))
         self._broker.heard(partition)
         return True
 
     def ready(self) -> bool:
         """Whether there is anything to tell: data, deleted records, an error or a divergence."""
-        if self._rows or not (self.reads or (self._followed is not None and self._followed.quiet)):
+        if self._rows or not (self._to_read or (self._followed is not None and self._followed.quiet)):
             return True
-        return any(map(self._has_data, self.reads))
+        return any(map(self._has_data, self._to_read))
 
     def _has_data(self, read: Read) -> bool:
         """Whether there is more of the partition, or less: records or a later start."""
@@ -173,10 +173,10 @@ class FollowerFetch(DelayedFetch):
 
     def _drop_moved(self) -> None:
         """What was heard in another leadership than the present one is refused, not read."""
-        if not any(map(self._is_moved, self.reads)):
+        if not any(map(self._is_moved, self._to_read)):
             return
         kept = []
-        for key, want, partition, heard_by in self.reads:
+        for key, want, partition, heard_by in self._to_read:
             leading, code = self._broker.leading(key, want.partition, by_id=self._version >= 13)
             if leading is not partition or partition.leading is None:
                 self._rows.append((key, _refused(want.partition, code or ErrorCode.NOT_LEADER_OR_FOLLOWER)))
@@ -186,7 +186,7 @@ class FollowerFetch(DelayedFetch):
                 kept.append((key, want, partition, heard_by))
                 continue
             partition.tail.waiters.discard(self)
-        self.reads = kept
+        self._to_read = kept
 
     def _finish(self) -> None:
         self.done = True  # it is read now, however long the disk takes
@@ -201,7 +201,7 @@ class FollowerFetch(DelayedFetch):
         self._finish()
 
     def leave(self) -> None:
-        for _, _, partition, _ in self.reads:
+        for _, _, partition, _ in self._to_read:
             partition.tail.waiters.discard(self)
         if self._followed is not None and self._followed.on_news == self._on_news:
             self._followed.on_news = None
@@ -211,7 +211,7 @@ class FollowerFetch(DelayedFetch):
         rows, reads = [], self._new_reads(self._request.max_bytes)
         throttle, charged = self._broker.leader_throttle, 0
         self._reads = reads
-        for key, want, partition, _ in self.reads:
+        for key, want, partition, _ in self._to_read:
             if self._has_no_news(key, want, partition):
                 continue
             row = self._read(want, partition, reads)
