@@ -1,7 +1,7 @@
 """Which late transactions hang: no coordinator has them open, so nothing ends them (KIP-664).
 
 Late ones alone are looked at, and once a minute: a coordinator aborts its own before they are late. While one does not
-answer, or a shard has no owner, nothing is known again and what was found stays.
+answer, or a shard has no owner, what was found last stays.
 """
 
 from __future__ import annotations
