@@ -245,15 +245,15 @@ class Controller:
             return made
 
     async def read(self, decide: Callable[[MetadataImage], R]) -> R:
-        """What a thread finds in the newest image, once all of that is committed; NOT_CONTROLLER as above."""
+        """What a thread finds in the newest image, once all of that is committed; NOT_CONTROLLER as above.
+
+        It waits first: records that the database then refuses would be shown once others have their offsets.
+        """
         if not self.active:
             await self.until_active()
-        image, epoch = self.image, self.epoch
-        found = await self._database.beside(partial(decide, image))
-        if not self.holding or self.epoch != epoch:
-            raise ApiError(ErrorCode.NOT_CONTROLLER, f"controller {self.node_id} resigned")
+        image = self.image
         await self._until_committed(image.offset)
-        return found
+        return await self._database.beside(partial(decide, image))
 
     def _check_undisturbed(self, before: MetadataImage, epoch: int) -> None:
         """Raises NOT_CONTROLLER if this controller resigned meanwhile: nothing else changes the image."""

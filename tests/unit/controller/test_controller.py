@@ -150,6 +150,27 @@ async def test_what_the_database_cannot_hold_is_refused_to_its_sender_alone() ->
         assert [record.offset for record in database.store.records] == list(range(FIRST + 2))
 
 
+async def test_a_read_shows_nothing_of_a_decision_that_the_database_cannot_hold(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with running() as (controller, database):
+        thread = Thread(database, monkeypatch)
+        database.store.cannot_hold = b"no"
+        database.open.clear()
+        writing = asyncio.create_task(controller.run(setting("no")))
+        await turns()
+        listing = asyncio.create_task(controller.read(lambda image: image.config(4, "").get("k0")))
+        await turns()
+        database.open.set()
+        with pytest.raises(ApiError):
+            await writing
+        assert await controller.run(setting("4")) == "set 4"  # at the offset that the other one would have had
+        thread.go_on.set()
+        with pytest.raises(ApiError) as refused:
+            await listing
+        assert refused.value.code is ErrorCode.NOT_CONTROLLER
+
+
 async def test_a_restarted_controller_has_the_image_of_its_predecessor_and_a_higher_epoch() -> None:
     async with running() as (first, database):
         await first.run(setting("1"))
