@@ -54,10 +54,10 @@ class DeferredQueue:
     def refuse(self, offset: int, why: str) -> None:
         """Answers INVALID_REQUEST to the sender of the decision that ends at this offset, which is not written.
 
-        Its sender is the first that waits for the offset. All others get NOT_CONTROLLER and retry: they saw it.
+        Its sender was the first to wait for the offset. All others get NOT_CONTROLLER and retry: they saw it.
         """
-        sender = next((future for end, future in self._replies if end == offset and not future.done()), None)
-        if sender is not None:
+        sender = next((future for end, future in self._replies if end == offset), None)
+        if sender is not None and not sender.done():
             sender.set_exception(ApiError(ErrorCode.INVALID_REQUEST, why))
         self.drop("a decision before this one could not be stored")
 

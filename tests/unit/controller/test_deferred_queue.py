@@ -67,3 +67,15 @@ async def test_a_dropped_decision_is_not_written() -> None:
     queue.drop("resigned")
     queue.add(decision("b"))
     assert queue.records == 1 and [made.reply for made in await queue.next_group()] == ["b"]
+
+
+async def test_a_decision_whose_sender_waits_no_more_is_refused_to_no_other() -> None:
+    queue = DeferredQueue()
+    sender, saw_it = (asyncio.ensure_future(queue.until_committed(1)) for _ in range(2))
+    await asyncio.sleep(0)
+    sender.cancel()
+    await asyncio.sleep(0)
+    queue.refuse(1, "no such text")
+    with pytest.raises(ApiError) as refused:
+        await saw_it
+    assert refused.value.code is ErrorCode.NOT_CONTROLLER
