@@ -11,6 +11,7 @@ from support.metadata import broker, topic
 from support.postgres import Postgres
 from support.tcp_proxy import TcpProxy
 from tailrace.config import Config
+from tailrace.kafka.lag import LAG_IN_SQL
 from tailrace.metadata.image import MetadataImage
 from tailrace.metadata.replay import replay
 from tailrace_controller.metadata_log import projection
@@ -25,6 +26,7 @@ from tailrace_controller.metadata_log.stored import (
     StoredSnapshot,
 )
 from tailrace_controller.store import Store
+from tailrace_controller.store.schema import VIEWS
 
 
 @pytest.fixture
@@ -203,3 +205,29 @@ def test_two_controllers_that_start_on_an_empty_server_create_its_schema_once(ur
     assert {row.lease.epoch for row in loaded} == {0}
     for store in stores:
         store.close()
+
+
+def test_a_view_that_is_replaced_keeps_its_readers_and_the_views_upon_it(url: str) -> None:
+    store = opened(url)
+    load(store)
+    store.close()
+    engine = sa.create_engine(url.replace("postgresql:", "postgresql+psycopg:"))
+    (view,) = (one for one in VIEWS if LAG_IN_SQL in one)
+    negative = view.replace(LAG_IN_SQL, "log_end_offset - committed_offset")
+    with engine.begin() as user:
+        for statement in (
+            "DROP VIEW group_offsets",
+            negative,  # as an earlier version made it
+            "CREATE ROLE dashboard",
+            "GRANT SELECT ON group_offsets TO dashboard",
+            "CREATE VIEW lagging AS SELECT group_id, lag FROM group_offsets",
+            "INSERT INTO group_offset_rows (group_id, topic, partition_id, committed_offset, log_end_offset)"
+            " VALUES ('g', 't', 0, 94, 6)",
+        ):
+            user.execute(sa.text(statement))
+    engine.dispose()
+    store = opened(url)
+    assert store.follow(ReplayPosition()).lease.epoch == 1
+    store.close()
+    assert query(url, "SELECT * FROM lagging") == [("g", 0)]
+    assert query(url, "SELECT has_table_privilege('dashboard', 'group_offsets', 'SELECT')") == [(True,)]

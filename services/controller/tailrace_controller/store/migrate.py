@@ -44,14 +44,20 @@ def is_complete(connection: sa.Connection) -> bool:
 
 
 def complete(connection: sa.Connection) -> None:
-    """Adds the tables and views that are missing; the view of offsets is replaced if its lag may be negative."""
+    """Adds the tables and views that are missing; the view of offsets is replaced if its lag may be negative.
+
+    On PostgreSQL in place: other views may stand on it, and it has privileges of its own.
+    """
     SCHEMA.create_all(connection)
+    in_place = connection.dialect.name == "postgresql"
+    there = set(sa.inspect(connection).get_view_names())
     if _negative_lag(connection):
-        connection.execute(sa.text("DROP VIEW group_offsets"))
-    there = sa.inspect(connection).get_view_names()
+        there.discard(_OFFSETS)
+        if not in_place:
+            connection.execute(sa.text(f"DROP VIEW {_OFFSETS}"))
     for view in VIEWS:
         if view.split()[2] not in there:
-            connection.execute(sa.text(view))
+            connection.execute(sa.text(view.replace("CREATE", "CREATE OR REPLACE", 1) if in_place else view))
 
 
 def _negative_lag(connection: sa.Connection) -> bool:
