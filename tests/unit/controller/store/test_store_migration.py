@@ -26,11 +26,25 @@ def tables(path: Path) -> list[tuple[str]]:
     return found
 
 
+def change(path: Path, script: str) -> None:
+    with sqlite3.connect(path) as database:
+        database.executescript(script)
+    database.close()
+
+
 def old_database(directory: Path) -> Path:
     path = directory / "metadata.db"
-    with sqlite3.connect(path) as database:
-        database.executescript(DUMP.read_text())
-    database.close()
+    change(path, DUMP.read_text())
+    return path
+
+
+def new_database(directory: Path, script: str) -> Path:
+    """One that this version made, whose lease was taken, changed by a script."""
+    path = directory / "metadata.db"
+    store = open_store(path)
+    store.take(Candidate(0, "token", ""), None, ReplayPosition(0, -1))
+    store.close()
+    change(path, script)
     return path
 
 
@@ -52,16 +66,11 @@ def test_schema_1_keeps_its_log_its_epoch_and_its_views(tmp_path: Path) -> None:
 
 
 def test_schema_2_gets_the_table_of_transactions_and_keeps_all_it_had(tmp_path: Path) -> None:
-    path = tmp_path / "metadata.db"
-    new = open_store(path)
-    new.take(Candidate(0, "token", ""), None, ReplayPosition(0, -1))
-    new.close()
-    with sqlite3.connect(path) as database:
-        database.executescript(
-            "DROP VIEW transactions; DROP TABLE transaction_rows; UPDATE schema_version SET version = 2;"
-            "INSERT INTO group_rows (group_id, coordinator_id) VALUES ('g', 0);"
-        )
-    database.close()
+    path = new_database(
+        tmp_path,
+        "DROP VIEW transactions; DROP TABLE transaction_rows; UPDATE schema_version SET version = 2;"
+        "INSERT INTO group_rows (group_id, coordinator_id) VALUES ('g', 0);",
+    )
     store = open_store(path)
     assert store.follow(ReplayPosition(0, -1)).lease.epoch == 1
     store.close()
@@ -73,13 +82,8 @@ def test_schema_2_gets_the_table_of_transactions_and_keeps_all_it_had(tmp_path: 
 
 
 def test_a_table_that_is_only_added_is_no_other_schema(tmp_path: Path) -> None:
-    path = tmp_path / "metadata.db"
-    new = open_store(path)
-    new.take(Candidate(0, "token", ""), None, ReplayPosition(0, -1))
-    new.close()
-    with sqlite3.connect(path) as database:
-        database.executescript("DROP VIEW quota_usage; DROP TABLE quota_usage_rows;")  # as an earlier version left it
-    database.close()
+    as_an_earlier_version_left_it = "DROP VIEW quota_usage; DROP TABLE quota_usage_rows;"
+    path = new_database(tmp_path, as_an_earlier_version_left_it)
     store = open_store(path, may_upgrade=False)
     assert store.follow(ReplayPosition(0, -1)).lease.epoch == 1
     store.close()
@@ -90,18 +94,13 @@ def test_a_table_that_is_only_added_is_no_other_schema(tmp_path: Path) -> None:
 
 
 def test_the_view_of_an_earlier_version_whose_lag_may_be_negative_is_replaced(tmp_path: Path) -> None:
-    path = tmp_path / "metadata.db"
-    new = open_store(path)
-    new.take(Candidate(0, "token", ""), None, ReplayPosition(0, -1))
-    new.close()
-    with sqlite3.connect(path) as database:
-        database.executescript(
-            "DROP VIEW group_offsets;"
-            "CREATE VIEW group_offsets AS SELECT log_end_offset - committed_offset AS lag FROM group_offset_rows;"
-            "INSERT INTO group_offset_rows (group_id, topic, partition_id, committed_offset, log_end_offset)"
-            " VALUES ('g', 't', 0, 94, 6), ('g', 't', 1, 2, 6), ('g', 't', 2, 2, NULL);"
-        )
-    database.close()
+    path = new_database(
+        tmp_path,
+        "DROP VIEW group_offsets;"
+        "CREATE VIEW group_offsets AS SELECT log_end_offset - committed_offset AS lag FROM group_offset_rows;"
+        "INSERT INTO group_offset_rows (group_id, topic, partition_id, committed_offset, log_end_offset)"
+        " VALUES ('g', 't', 0, 94, 6), ('g', 't', 1, 2, 6), ('g', 't', 2, 2, NULL);",
+    )
     store = open_store(path, may_upgrade=False)
     assert store.follow(ReplayPosition(0, -1)).lease.epoch == 1
     store.close()
@@ -125,16 +124,11 @@ def test_an_older_schema_stays_as_it_is_until_the_operator_agrees(tmp_path: Path
 def test_a_newer_schema_says_which_older_versions_may_work_on_it(
     tmp_path: Path, lowest_reader: int, may_work: bool
 ) -> None:
-    path = tmp_path / "metadata.db"
-    store = open_store(path)
-    store.take(Candidate(0, "token", ""), None, ReplayPosition(0, -1))
-    store.close()
-    with sqlite3.connect(path) as database:
-        database.executescript(
-            f"UPDATE schema_version SET version = {SCHEMA_VERSION + 1}; CREATE TABLE schema_readers (version integer);"
-            f"INSERT INTO schema_readers VALUES ({lowest_reader});"
-        )
-    database.close()
+    path = new_database(
+        tmp_path,
+        f"UPDATE schema_version SET version = {SCHEMA_VERSION + 1}; CREATE TABLE schema_readers (version integer);"
+        f"INSERT INTO schema_readers VALUES ({lowest_reader});",
+    )
     store = open_store(path)
     if may_work:
         assert store.follow(ReplayPosition(0, -1)).lease.epoch == 1
@@ -146,9 +140,7 @@ def test_a_newer_schema_says_which_older_versions_may_work_on_it(
 
 def test_a_newer_schema_is_refused(tmp_path: Path) -> None:
     path = old_database(tmp_path)
-    with sqlite3.connect(path) as database:
-        database.execute("UPDATE schema_version SET version = 99")
-    database.close()
+    change(path, "UPDATE schema_version SET version = 99;")
     store = open_store(path)
     with pytest.raises(StoreError, match="schema version 99"):
         store.follow(ReplayPosition(0, -1))
