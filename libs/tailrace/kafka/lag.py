@@ -2,7 +2,7 @@
 
 
 def lag(committed_offset: int, log_end_offset: int) -> int:
-    """Records between the committed offset and the end of the log; a commit beyond the end has none, as in Kafka."""
+    """Records between the committed offset and the end of the log; none for a commit beyond the end."""
     return max(0, log_end_offset - committed_offset)
 
 
