@@ -71,7 +71,8 @@ class Coordinator:
     async def offsets_partition(self, group_id: str) -> TopicPartition:
         """The group's partition of `__consumer_offsets`, also before that topic is made: by the count it will have.
 
-        Raises ApiError COORDINATOR_NOT_AVAILABLE while nobody can say whether the topic is there.
+        Raises ApiError COORDINATOR_NOT_AVAILABLE while it is not known whether the topic is there, and
+        COORDINATOR_LOAD_IN_PROGRESS before the first image.
         """
         topic = self.groups.topic
         if self.image.topic(topic) is None:

@@ -144,7 +144,7 @@ async def test_while_a_shard_loads_heartbeats_are_welcome_and_the_rest_must_wait
     await stage.coordinator.close()
 
 
-async def test_a_new_leader_or_epoch_fences_and_reads_again() -> None:
+async def test_with_a_new_leader_or_epoch_a_shard_fences_again() -> None:
     stage = Stage()
     await stage.become(image())
     await ok(stage, 5)
