@@ -96,6 +96,7 @@ class TopicReader:
         self._on_gap = on_gap
         self._cursors: dict[int, Cursor] = {}
         self._leaders: dict[int, Address] = {}
+        self._known: Collection[int] = ()  # the topic's partitions
         self._asked: dict[asyncio.Task[Any], tuple[Address, list[_Asked]]] = {}
         self._stalled_since_ms: dict[int, float] = {}
         self._stale = True
@@ -118,8 +119,8 @@ class TopicReader:
 
         Raises ApiError for an unknown partition, and ValueError for an offset that is not in the log.
         """
-        await self._refresh()
-        wanted = sorted(self._leaders.keys() | self._stalled_since_ms.keys()) if partitions is None else partitions
+        await self._ask_leaders()
+        wanted = sorted(self._known) if partitions is None else partitions
         earliest = await self._offsets(wanted, EARLIEST_TIMESTAMP)
         latest = await self._offsets(wanted, LATEST_TIMESTAMP)
         at = await self._offsets(wanted, start.timestamp) if start.offset is None else latest
@@ -141,7 +142,7 @@ class TopicReader:
         over.
         """
         if self._stale:
-            await self._refresh()
+            await self._refresh([index for index, cursor in self._cursors.items() if not cursor.done])
         self._send(max_wait_ms)
         if not self._asked:
             await self._clock.sleep(_AGAIN_MS)
@@ -228,8 +229,20 @@ class TopicReader:
         wanted, cursor.offset = cursor.offset, earliest if cursor.offset < earliest else latest
         self._on_gap(Gap(cursor.partition, wanted, cursor.offset))
 
-    async def _refresh(self) -> None:
-        """Asks who leads which partition. Raises ApiError for an unknown topic."""
+    async def _refresh(self, wanted: Iterable[int]) -> None:
+        """Asks for the leaders again, and notes which of the wanted partitions cannot be read now."""
+        try:
+            await self._ask_leaders()
+        except _FAILURES as failed:
+            for index in wanted:
+                self._stall(index, failed)
+            return
+        for index in wanted:
+            if index not in self._leaders:
+                self._stall(index, self._refused(ErrorCode.LEADER_NOT_AVAILABLE, index))
+
+    async def _ask_leaders(self) -> None:
+        """Asks which node leads which partition. Raises ApiError for an unknown topic, Disconnected or TimeoutError."""
         row = MetadataRequest.MetadataRequestTopic(name=self._topic, topic_id=_NO_TOPIC_ID)
         request = MetadataRequest(topics=[row], allow_auto_topic_creation=False)
         answer = await self._ask(request, _METADATA_VERSION)
@@ -241,15 +254,10 @@ class TopicReader:
             if part.error_code and part.error_code not in _LATER:
                 raise self._refused(part.error_code, part.partition_index)
         self._stale = False
+        self._known = {part.partition_index for part in topic.partitions}
         self._leaders = {
             part.partition_index: nodes[part.leader_id] for part in topic.partitions if part.leader_id in nodes
         }
-        for part in topic.partitions:
-            if part.partition_index not in self._leaders:
-                self._stall(
-                    part.partition_index,
-                    self._refused(ErrorCode.LEADER_NOT_AVAILABLE, part.partition_index),
-                )
 
     async def _offsets(self, partitions: Collection[int], timestamp: int) -> Mapping[int, int]:
         """ListOffsets of every one of the partitions, which waits for their leaders. Raises ApiError."""
@@ -259,7 +267,7 @@ class TopicReader:
             for index in missing:
                 if index in self._leaders:
                     by_leader.setdefault(self._leaders[index], []).append(index)
-                elif index not in self._stalled_since_ms:
+                elif index not in self._known:
                     raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"{self._topic} has no partition {index}")
             pages_of = ((leader, list(page)) for leader, indexes in by_leader.items() for page in pages(indexes))
             for leader, indexes in pages_of:
@@ -282,7 +290,7 @@ class TopicReader:
                         self._stalled_since_ms.pop(row.partition_index, None)
             if len(found) < len(partitions):
                 await self._clock.sleep(_AGAIN_MS)
-                await self._refresh()
+                await self._refresh([index for index in partitions if index not in found])
         return found
 
 

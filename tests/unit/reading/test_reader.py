@@ -38,9 +38,14 @@ class Cluster:
         self.fetched: list[int] = []  # the port of each Fetch
         self.rows: list[int] = []  # of each request about partitions
         self.unknown = 0
+        self.metadata = 0  # how often it was asked for
+        self.metadata_fails: list[Exception] = []  # of the next of these
 
     async def __call__(self, message: Any, version: int, at: Address | None = None) -> Any:
         if isinstance(message, m.MetadataRequest):
+            self.metadata += 1
+            if self.metadata_fails:
+                raise self.metadata_fails.pop(0)
             return self._metadata()
         assert at is not None
         self.rows.append(len(message.topics[0].partitions))
@@ -142,6 +147,52 @@ async def test_a_node_that_went_away_is_asked_again() -> None:
     found = reader(cluster)
     found.assign(await found.find(EARLIEST, until=LATEST_TIMESTAMP))
     assert await read(found) == [(0, b"0")]
+
+
+async def test_a_bootstrap_address_that_is_away_for_a_moment_does_not_end_the_reading() -> None:
+    cluster = Cluster(2)
+    found = reader(cluster)
+    found.assign(await found.find(EARLIEST, until=LATEST_TIMESTAMP))
+    cluster.metadata_fails = [Disconnected("gone"), TimeoutError("late")]
+    cluster.codes = [ErrorCode.NOT_LEADER_OR_FOLLOWER]
+    assert await read(found) == [(0, b"0"), (0, b"1")]
+
+
+async def test_a_bootstrap_address_that_stays_away_ends_the_reading_when_no_leader_answers_either() -> None:
+    cluster = Cluster(1)
+    found = reader(cluster)
+    found.assign(await found.find(EARLIEST))
+    cluster.metadata_fails = [Disconnected("gone")] * PATIENCE_MS
+    cluster.fails = [Disconnected("gone")] * PATIENCE_MS
+    with pytest.raises(Disconnected, match="gone"):
+        while True:
+            await found.poll(0)
+    assert PATIENCE_MS / 200 < cluster.metadata < PATIENCE_MS / 10
+
+
+async def test_offsets_wait_for_a_bootstrap_address_that_is_away_for_a_moment() -> None:
+    class Restarting(Cluster):
+        def _list_offsets(self, message: Any) -> Any:
+            if self.metadata == 1:  # with the node that leads, the bootstrap address is gone
+                self.metadata_fails = [Disconnected("gone"), TimeoutError("late")]
+                raise Disconnected("gone")
+            return super()._list_offsets(message)
+
+    (cursor,) = await reader(Restarting(3)).find(LATEST)
+    assert cursor.offset == 3
+
+
+async def test_a_partition_that_is_not_read_may_be_without_a_leader() -> None:
+    cluster, clock = Cluster(3, 1), Clock()
+    cluster.leaders[1] = -1
+    found = TopicReader(cluster, clock, "t", patience_ms=PATIENCE_MS)
+    found.assign(await found.find(EARLIEST, partitions=[0]))
+    arrived: list[bytes | None] = []
+    for _ in range(20):
+        clock.advance(PATIENCE_MS / 10)
+        arrived += [record.value for _, record in await found.poll(0)]
+    assert arrived == [b"0", b"1", b"2"]
+    assert cluster.metadata == 2
 
 
 @pytest.mark.parametrize("error", [Disconnected("gone"), TimeoutError("late")])
