@@ -17,7 +17,7 @@ from support.attacks import ATTACKS, BROKERS, CHANGES, LARGEST, Attack, prepare
 from tailrace.testing import Cluster
 
 SECTION = Section("waits", "bench.waits", kafka=False)
-AIM_MS = 10.0
+AIM_MS = 25.0
 SHOWN_MS = 5.0  # a request is a line of the page from there on
 _FIRST_SCALE = 0.002  # the first request of an API in its version has its codec generated, once in a process
 _ROLES = ("gateway", "broker-0", *(role for role in ROLES if role != "gateway"))
