@@ -1,53 +1,11 @@
-"""A batch that was sent behind a refused one is refused, too, until order is back: librdkafka's epoch stays.
-
-Sequence numbers of a batch of one record each; the log knows a producer by its entry.
-"""
+"""A batch that was sent behind a refused one is refused, too, until order is back: librdkafka's epoch stays."""
 
 from __future__ import annotations
 
-import pytest
-
-from support.broker import batch
-from tailrace.log.producers.state import MAX_SEQUENCE, BatchMetadata, ProducerEntry
-from tailrace.records.batch import BatchHeader, read_header
-from tailrace_broker.partitions.early_batches import EarlyBatches, skips
+from support.sequences import known, sent
 from tailrace_broker.produce.refused_batches import RefusedBatches
 
 PLACE = (b"t", 0)
-
-
-def sent(sequence: int, *, epoch: int = 0, producer_id: int = 9) -> BatchHeader:
-    return read_header(batch(b"x", producer_id=producer_id, producer_epoch=epoch, base_sequence=sequence))
-
-
-def known(last_sequence: int, epoch: int = 0) -> ProducerEntry:
-    return ProducerEntry(epoch, (BatchMetadata(last_sequence, 50, 0, 0),), 0)
-
-
-@pytest.mark.parametrize(
-    ("entry", "header", "expected"),
-    [
-        (known(4), sent(5), False),
-        (known(4), sent(6), True),
-        (known(4), sent(4), False),  # a duplicate
-        (known(4), sent(2), False),  # older than what is remembered: not ours to answer
-        (known(4), sent(0, epoch=1), False),
-        (known(4), sent(1, epoch=1), True),
-        (known(4, epoch=1), sent(6), False),  # fenced
-        (None, sent(0), False),
-        (None, sent(3), True),
-        (ProducerEntry(0, (), 0), sent(3), True),
-        (known(MAX_SEQUENCE), sent(0), False),
-        (known(MAX_SEQUENCE), sent(1), True),
-        (known(MAX_SEQUENCE - 1), sent(0), True),
-        (known(4), sent(-1), False),
-        (known(4), sent(7, producer_id=-1), False),
-    ],
-)
-def test_a_batch_skips_what_the_log_does_not_have(
-    entry: ProducerEntry | None, header: BatchHeader, expected: bool
-) -> None:
-    assert skips(entry, header) is expected
 
 
 def test_where_nothing_was_refused_nothing_is_missed() -> None:
@@ -79,24 +37,3 @@ def test_partitions_and_connections_are_apart_and_bounded() -> None:
     assert refused.awaits((b"t", 4999))
     assert not refused.awaits((b"t", 0))
     assert sum(refused.misses((b"t", 4999), known(4), sent(sequence)) for sequence in range(6, 1000)) == 64
-
-
-def test_what_a_producer_sends_first_to_a_new_leader_may_come_early_once() -> None:
-    early, late_ms = EarlyBatches(start_offset=51, since_ms=0), 99_000
-    before = known(4)  # at offset 50, of the leader before
-    assert [early.comes_early(before, sent(sequence), late_ms) for sequence in (6, 7, 6)] == [True, True, False]
-    assert not early.comes_early(before, sent(5), late_ms)
-    assert not early.comes_early(None, sent(6), late_ms)
-    assert early.comes_early(before, sent(3, epoch=1), late_ms)
-
-
-def test_in_the_first_minute_of_a_leadership_any_batch_may_come_early_once() -> None:
-    within, now_ms = EarlyBatches(start_offset=50, since_ms=5_000), 64_000
-    assert [within.comes_early(known(4), sent(6), now_ms) for _ in range(2)] == [True, False]
-    assert not within.comes_early(known(4), sent(8), 66_000), "it has a batch in this epoch"
-
-
-def test_a_leadership_remembers_a_bounded_number_of_early_batches() -> None:
-    early = EarlyBatches(start_offset=51, since_ms=0)
-    count = sum(early.comes_early(known(4), sent(6, producer_id=producer_id), 0) for producer_id in range(10_050))
-    assert count == 10_000
