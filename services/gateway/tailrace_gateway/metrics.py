@@ -8,6 +8,7 @@ from prometheus_client import CollectorRegistry
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from tailrace.net.large import Large
 from tailrace.net.quotas.throttled_connections import ThrottledConnections
 from tailrace.net.tls.handshakes import Handshakes
 from tailrace.wire.apis import ApiKey
@@ -31,12 +32,13 @@ class GatewayMetrics(Collector):
         self._handshakes = handshakes
         self._min_insync_replicas = min_insync_replicas
         self._state: ClusterState | None = None
+        self._large = Large()  # not the gateway's: a page does not wait behind what clients ask for
         registry.register(self)
 
     async def prepare(self) -> None:
-        """Counts partitions in the codec thread, for the collect that follows."""
+        """Counts partitions in a thread, for the collect that follows."""
         image = self._gateway.image
-        self._state = await self._gateway.large.run(partial(state_of, image, self._min_insync_replicas))
+        self._state = await self._large.run(partial(state_of, image, self._min_insync_replicas))
 
     def collect(self) -> list[Metric]:
         """Reads everything now."""

@@ -13,6 +13,7 @@ from tailrace.metadata.image import MetadataImage
 from tailrace.net.address import Address
 from tailrace.net.client import Client, UnservedError
 from tailrace.net.context import Identity
+from tailrace.net.large import Large
 from tailrace.net.members.endpoints import address_of
 from tailrace.net.members.shards import owner_address, shard_of
 from tailrace.wire import codec
@@ -49,6 +50,7 @@ class GatewayAdmin:
         self._node_address = node_address
         self._log_dir_marks = log_dir_marks
         self._clients: dict[Address, Client] = {}
+        self._large = Large()  # not the gateway's: an operator does not wait behind what clients ask for
 
     def image(self) -> MetadataImage:
         return self._gateway.image
@@ -57,7 +59,7 @@ class GatewayAdmin:
         return await self.run(partial(state_of, self._gateway.image, self._min_insync_replicas))
 
     async def run(self, work: Callable[[], T]) -> T:
-        return await self._gateway.large.run(work)
+        return await self._large.run(work)
 
     def log_dir_marks(self, total_bytes: int) -> Marks:
         return self._log_dir_marks(total_bytes)

@@ -1,0 +1,56 @@
+"""The gateway's page of metrics, and what an operator asks by REST, while clients keep its codec thread busy."""
+
+import asyncio
+import random
+import threading
+from collections.abc import AsyncIterator
+
+import pytest
+import structlog
+from prometheus_client import CollectorRegistry
+
+from support.gateway import BOOT_ID, ScriptedFollower
+from tailrace.metadata.image import MetadataImage
+from tailrace.net.quotas.meter import Unmetered
+from tailrace.net.quotas.throttled_connections import ThrottledConnections
+from tailrace.runtime.clock import SystemClock
+from tailrace_gateway.answering import AnsweringGateway
+from tailrace_gateway.gateway import Advertised, GatewayLimits, Parts
+from tailrace_gateway.metrics import GatewayMetrics
+from tailrace_gateway.rest.kafka.admin import GatewayAdmin
+
+DEADLINE_S = 30
+
+
+@pytest.fixture
+async def busy() -> AsyncIterator[AnsweringGateway]:
+    """A gateway whose codec thread has work without an end."""
+    parts = Parts(
+        follower=ScriptedFollower(MetadataImage(offset=0, epoch=1, cluster_id="c")),
+        clock=SystemClock(),
+        random=random.Random(1),
+        log=structlog.get_logger(),
+        meter_of=lambda broker_id, client_id, user="": Unmetered(),
+        limits=GatewayLimits(),
+        advertised=Advertised(),
+        boot_id=BOOT_ID,
+    )
+    gateway, ended = AnsweringGateway(parts), threading.Event()
+    work = gateway.large.begin(ended.wait)
+    yield gateway
+    ended.set()
+    await asyncio.wrap_future(work)
+
+
+async def test_metrics_do_not_wait_behind_what_clients_ask_for(busy: AnsweringGateway) -> None:
+    registry = CollectorRegistry()
+    metrics = GatewayMetrics(registry, busy, 1, ThrottledConnections(lambda *given: 0, SystemClock()))
+    async with asyncio.timeout(DEADLINE_S):
+        await metrics.prepare()
+    assert registry.get_sample_value("tailrace_global_partitions") == 0
+
+
+async def test_the_rest_api_does_not_wait_behind_what_clients_ask_for(busy: AnsweringGateway) -> None:
+    admin = GatewayAdmin(busy, lambda: ("h", 0))
+    async with asyncio.timeout(DEADLINE_S):
+        assert (await admin.state()).partitions == 0
