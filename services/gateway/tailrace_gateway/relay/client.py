@@ -183,9 +183,7 @@ class ClientLink(Link):
         if self.node is not None:
             self.node.resume(PEER)
         if self.pauses & UNSENT:
-            self.gateway.memory.answers.give_back(self)
-            self.resume(HELD | UNSENT)
-            self.rescan()
+            self._go_on()
         self.close_if_done()
 
     async def room_for_answer(self, size_bytes: int) -> None:
@@ -267,8 +265,7 @@ class ClientLink(Link):
         if not self.pauses:
             return
         if self.pauses & KEPT and self.slots.kept_bytes <= _KEPT_BYTES:
-            self.resume(KEPT | HELD)
-            self.rescan()
+            self._go_on()
         self.close_if_done()
 
     def node_lost(self, why: str) -> None:
@@ -367,18 +364,21 @@ class ClientLink(Link):
             self._charge_work()
             for answer in self.slots.release():
                 self.write(answer)
-            if self.outbox:  # who reads no answers asks no more, or they would be kept here
-                if self.node is not None:
-                    self.node.pause(PEER)
-                self.pause(UNSENT)
-                return
-            self.gateway.memory.answers.give_back(self)
-            if self.slots.kept_bytes > _KEPT_BYTES:
-                self.pause(KEPT)
-                return
-            self.resume(HELD)
-            self.rescan()
+            self._go_on()
             self.close_if_done()
+
+    def _go_on(self) -> None:
+        """Handles what lies behind an answer of ours once that has left: a client that takes none asks no more."""
+        if self.outbox:
+            if self.node is not None:
+                self.node.pause(PEER)
+            self.pause(UNSENT)
+        elif self.slots.kept_bytes > _KEPT_BYTES:
+            self.pause(KEPT)
+        else:
+            self.gateway.memory.answers.give_back(self)
+            self.resume(HELD | KEPT | UNSENT)
+            self.rescan()
 
     # -- memory for a request that is collected ----------------------------------------------------------------------
 

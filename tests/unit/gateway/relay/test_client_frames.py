@@ -432,3 +432,24 @@ def test_a_request_without_an_answer_that_is_not_admitted_ends_the_connection() 
     with closing(VirtualLoop()) as loop, closing(World(loop, admit=admit)) as world:
         world.nothing_is_waited_for(frame(SILENT, 0, 3))
         assert world.closed and not world.node_got
+
+
+def test_a_large_answer_that_waits_behind_a_fetch_is_counted_until_it_is_taken() -> None:
+    """Else each of many clients that let a Fetch wait would keep as much as it likes."""
+    size = 8 << 20
+    with closing(VirtualLoop()) as loop, closing(World(loop)) as world:
+
+        async def large(asked: Any, link: ClientLink) -> bytes:
+            await link.room_for_answer(size)
+            return struct.pack(">ii", size - 4, 1) + bytes(size - 8)
+
+        world.gateway.answer = large  # type: ignore[assignment,method-assign]
+        memory = world.gateway.memory.answers
+        world.feed(frame(FETCH, 0, 0) + frame(HERE, 1, 0))
+        loop.settle()
+        assert (world.link.slots.kept_bytes, memory.held_bytes) == (size, size)
+        world.do(world.answer, 1)
+        world.take()
+        assert memory.held_bytes == size  # what the socket did not take is here
+        world.nothing_is_waited_for()
+        assert (world.answered, memory.held_bytes) == ([0, 1], 0)
