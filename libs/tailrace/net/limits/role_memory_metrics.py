@@ -36,39 +36,32 @@ def _of_requests(memory: RequestMemory) -> list[Metric]:
         GaugeMetricFamily(
             "tailrace_memory_pool_available", "What is left of queued.max.request.bytes.", value=available
         ),
-        GaugeMetricFamily(
-            "tailrace_memory_pool_queue_size", "Requests that wait for memory.", value=memory.waiting_count
-        ),
-        CounterMetricFamily(
-            "tailrace_memory_pool_waits", "Requests that had to wait for memory.", value=memory.waited_count
-        ),
-        CounterMetricFamily(
-            "tailrace_memory_pool_closed_connections",
-            "Connections closed because they were too slow while others waited.",
-            value=memory.gave_way_count,
-        ),
+        *_of_waiting("memory_pool", "Requests", "they were too slow", memory),
     ]
 
 
 def _of_answers(memory: AnswerMemory) -> list[Metric]:
+    available = max(0, memory.max_bytes - memory.held_bytes)
     return [
         GaugeMetricFamily(
             "tailrace_response_memory_pool_used", "Bytes held for large responses.", value=memory.held_bytes
         ),
         GaugeMetricFamily(
-            "tailrace_response_memory_pool_available",
-            "Bytes that are left for large responses.",
-            value=max(0, memory.max_bytes - memory.held_bytes),
+            "tailrace_response_memory_pool_available", "Bytes that are left for large responses.", value=available
         ),
-        GaugeMetricFamily(
-            "tailrace_response_memory_pool_queue_size", "Responses that wait for memory.", value=memory.waiting_count
+        *_of_waiting("response_memory_pool", "Responses", "their responses were not taken", memory),
+    ]
+
+
+def _of_waiting(pool: str, what: str, why: str, memory: RequestMemory | AnswerMemory) -> list[Metric]:
+    return [
+        GaugeMetricFamily(f"tailrace_{pool}_queue_size", f"{what} that wait for memory.", value=memory.waiting_count),
+        CounterMetricFamily(
+            f"tailrace_{pool}_waits", f"{what} that had to wait for memory.", value=memory.waited_count
         ),
         CounterMetricFamily(
-            "tailrace_response_memory_pool_waits", "Responses that had to wait for memory.", value=memory.waited_count
-        ),
-        CounterMetricFamily(
-            "tailrace_response_memory_pool_closed_connections",
-            "Connections closed because their responses were not taken while others waited.",
+            f"tailrace_{pool}_closed_connections",
+            f"Connections closed because {why} while others waited.",
             value=memory.gave_way_count,
         ),
     ]
