@@ -68,7 +68,7 @@ class Connection(Answering):
     """One accepted socket. Views handed to hot handlers are valid until end_of_read returned."""
 
     def __init__(self, server: Listener, identity: Identity | None = None, unread: bytes = b"") -> None:
-        super().__init__(server.service.log, server.service.memory.requests, server.service.max_frame_bytes)
+        super().__init__(server.service.log, server.service.memory, server.service.max_frame_bytes)
         self._server = server
         self._service = server.service
         self._unread = unread  # of a socket that another process has read from
@@ -130,7 +130,7 @@ class Connection(Answering):
         self._filled = 0
         self._shrink()
         self._share.end()
-        self._service.memory.answers.give_back(self)
+        self._answers.give_back(self)
         if self._going_on is not None:
             self._going_on.cancel()
         if self._task is not None:
@@ -480,10 +480,11 @@ class Connection(Answering):
 
     async def _run_refused(self, header: RequestHeader, refused: TooManyRows) -> None:
         """What has more rows than its API takes is answered with an error code, before any work."""
-        large, answers = self._service.large, self._service.memory.answers
-        await answers.room(self)  # it may be as large as the request
-        answer = await large.refuse_rows(refused, header.api_key, header.api_version, header.correlation_id)
-        answers.hold(self, len(answer))
+        await self._answers.room(self)  # it may be as large as the request
+        answer = await self._service.large.refuse_rows(
+            refused, header.api_key, header.api_version, header.correlation_id
+        )
+        self._answers.hold(self, len(answer))
         self._answered(answer)
 
     async def _run(self, header: RequestHeader, request: Any) -> None:
@@ -502,16 +503,8 @@ class Connection(Answering):
         self._idle()
         if (sum(map(len, answer)) if isinstance(answer, list) else len(answer)) > OWN_BYTES:
             self._flush()
-            if not self.core.slots and not self.core.stops & UNTAKEN:
-                self._service.memory.answers.give_back(self)
+            self._give_back_taken()
         self._parse()
-
-    def resume_writing(self) -> None:
-        if self._task is None and not self.core.slots:
-            self._service.memory.answers.give_back(self)
-        super().resume_writing()
-        if self._task is None and not (self.core.slots or self.core.stops & UNTAKEN):  # what waited behind files left
-            self._service.memory.answers.give_back(self)
 
     def _unserved(self, header: RequestHeader, frame: memoryview) -> None:
         if header.api_key == ApiKey.PREAMBLE and self._service.internal:

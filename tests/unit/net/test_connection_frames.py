@@ -461,3 +461,21 @@ def test_a_relayed_answer_gives_its_memory_back_when_it_was_taken(takes_at_once:
         assert memory.held_bytes == (0 if takes_at_once else len(answer) + 8)
         world.do(world.transport.take, takes=True)
         assert (world.answered, memory.held_bytes) == ([1], 0)
+
+
+def test_a_large_answer_behind_one_that_is_awaited_gives_its_memory_back_when_it_was_taken() -> None:
+    """A client whose answer is counted further on is closed when others wait, though it has taken all."""
+    with closing(VirtualLoop()) as loop:
+        request = codec.encode_request(ListGroupsRequest(states_filter=[], types_filter=[]), 5, 1, "c")
+
+        async def relay(connection: Connection, asked: memoryview) -> bytes:
+            await memory.room(connection, 2 * OWN_BYTES)
+            return struct.pack(">ii", OWN_BYTES + 4, 1) + bytes(OWN_BYTES)
+
+        world = World(loop, relay=relay)
+        memory = world.service.memory.answers
+        world.do(world.transport.feed, frame(PROMISED, 0, 0) + request)
+        assert (world.answered, memory.held_bytes) == ([], 2 * OWN_BYTES)
+        world.give(0)
+        assert (world.answered, memory.held_bytes) == ([0, 1], 0)
+        world.do(world.connection.close)

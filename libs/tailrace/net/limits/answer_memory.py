@@ -94,7 +94,7 @@ class AnswerMemory:
         except BaseException:
             if entry in self._waiting:
                 self._waiting.remove(entry)
-            if not turn.cancelled():  # it had its turn in the same moment
+            elif not turn.cancelled():  # it had its turn in the same moment
                 self.held_bytes -= size_bytes
             self._go_on()
             raise

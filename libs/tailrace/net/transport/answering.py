@@ -5,20 +5,21 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from tailrace.net.limits.request_memory import RequestMemory
+from tailrace.net.limits.role_memory import RoleMemory
 from tailrace.net.transport.outbox import FILE_PIECES, Outbox
 from tailrace.net.transport.receiving import Receiving
 from tailrace.net.transport.writing import write_all
-from tailrace.wire.connection import AWAITED, CLOSED, UNTAKEN, Promised
+from tailrace.wire.connection import AWAITED, BUSY, CLOSED, UNTAKEN, Promised
 from tailrace.wire.malformed import Malformed
 
 
 class Answering(Receiving):
     """Answers leave in the order of their slots; while the client does not take them nothing is read."""
 
-    def __init__(self, log: Any, memory: RequestMemory, max_frame_bytes: int) -> None:
-        super().__init__(memory, max_frame_bytes)
+    def __init__(self, log: Any, memory: RoleMemory, max_frame_bytes: int) -> None:
+        super().__init__(memory.requests, max_frame_bytes)
         self._log = log
+        self._answers = memory.answers
         self._outbox: Outbox | None = None  # from the first answer with a slice on
         self._awaited: asyncio.Future[Any] | None = None  # what a hot request left: the next one waits, as in Kafka
         self.sends_files = False  # whether answers may hold Slices
@@ -52,9 +53,16 @@ class Answering(Receiving):
 
     def resume_writing(self) -> None:
         self.core.stops &= ~UNTAKEN
+        self._give_back_taken()
         if not self._held:
             self._transport.resume_reading()
         self._parse()
+        self._give_back_taken()  # of what waited behind files
+
+    def _give_back_taken(self) -> None:
+        """Gives the memory for large answers back once the client has all that are known."""
+        if self._answers.held_bytes and not self.core.slots and not self.core.stops & (BUSY | UNTAKEN):
+            self._answers.give_back(self)
 
     def _answer_hot(self, answer: Any) -> None:
         """Queues what a hot handler returned."""
@@ -92,6 +100,7 @@ class Answering(Receiving):
     def flush(self) -> None:
         """Promised answers have come: they go out, and requests that waited for a free slot are handled."""
         self._flush()
+        self._give_back_taken()
         if self._filled or self.core.ended:
             self._parse()
 
