@@ -9,6 +9,8 @@ from typing import Any
 
 import sqlalchemy as sa
 
+from tailrace.config.describe import is_sensitive
+from tailrace.kafka.resources import ConfigResource
 from tailrace_controller.metadata_log.lease_row import NOBODY, Lease
 from tailrace_controller.store.schema import LEASE, PROJECTIONS, QUOTA_USAGE, SCHEMA, SCHEMA_VERSION, VERSION, VIEWS
 
@@ -16,6 +18,8 @@ OLDEST_VERSION = 1
 _NO_LEADER = -1
 _NOBODY = "[]"
 _OFFSETS = "group_offsets"
+_CONFIGS = PROJECTIONS["config_rows"]
+_OF_BROKERS = _CONFIGS.c.resource_type == ConfigResource.BROKER.label
 
 
 def no_way_back(version: int) -> str:
@@ -39,16 +43,19 @@ def migrate(connection: sa.Connection) -> None:
 
 
 def is_complete(connection: sa.Connection) -> bool:
-    """Whether the table that was added last is there, and no view is an older release's."""
-    return sa.inspect(connection).has_table(QUOTA_USAGE.name) and not _negative_lag(connection)
+    """Whether the table that was added last is there, and no view shows what an older release did."""
+    has_tables = sa.inspect(connection).has_table(QUOTA_USAGE.name)
+    return has_tables and not _negative_lag(connection) and not _shown_secrets(connection)
 
 
 def complete(connection: sa.Connection) -> None:
-    """Adds the tables and views that are missing; the view of offsets is replaced if its lag may be negative.
+    """Adds the tables and views that are missing, and removes the secrets and the negative lag of older releases.
 
-    On PostgreSQL in place: other views may stand on it, and it has privileges of its own.
+    On PostgreSQL a view is replaced in place: other views may stand on it, and it has privileges of its own.
     """
     SCHEMA.create_all(connection)
+    if secrets := _shown_secrets(connection):
+        connection.execute(_CONFIGS.update().where(_OF_BROKERS, _CONFIGS.c.name.in_(secrets)).values(value=None))
     in_place = connection.dialect.name == "postgresql"
     there = set(sa.inspect(connection).get_view_names())
     if _negative_lag(connection):
@@ -63,6 +70,12 @@ def complete(connection: sa.Connection) -> None:
 def _negative_lag(connection: sa.Connection) -> bool:
     inspector = sa.inspect(connection)
     return _OFFSETS in inspector.get_view_names() and "CASE" not in inspector.get_view_definition(_OFFSETS)
+
+
+def _shown_secrets(connection: sa.Connection) -> list[str]:
+    """The names of secrets whose values an older release put into the view of configs."""
+    shown = sa.select(_CONFIGS.c.name).distinct().where(_OF_BROKERS, _CONFIGS.c.value.is_not(None))
+    return [name for name in connection.execute(shown).scalars() if is_sensitive(ConfigResource.BROKER, name)]
 
 
 def _add_replicas(connection: sa.Connection) -> None:

@@ -110,6 +110,22 @@ def test_the_view_of_an_earlier_version_whose_lag_may_be_negative_is_replaced(tm
     user.close()
 
 
+def test_a_secret_that_an_earlier_version_showed_is_taken_out_of_the_view(tmp_path: Path) -> None:
+    path = new_database(
+        tmp_path,
+        "INSERT INTO config_rows (resource_type, resource_name, name, value) VALUES"
+        " ('broker', '0', 'sasl.jaas.config', 'hunter2'), ('broker', '0', 'log.retention.ms', '1000'),"
+        " ('topic', 'sasl.jaas.config', 'retention.ms', '5');",
+    )
+    store = open_store(path, may_upgrade=False)
+    store.follow(ReplayPosition(0, -1))
+    store.close()
+    with sqlite3.connect(path) as user:
+        rows = user.execute("SELECT name, value FROM configs ORDER BY name").fetchall()
+        assert rows == [("log.retention.ms", "1000"), ("retention.ms", "5"), ("sasl.jaas.config", None)]
+    user.close()
+
+
 def test_an_older_schema_stays_as_it_is_until_the_operator_agrees(tmp_path: Path) -> None:
     path = old_database(tmp_path)
     before = tables(path)
