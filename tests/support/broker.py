@@ -31,9 +31,9 @@ from tailrace.steps import Steps, whole
 from tailrace.wire.messages import FetchRequest, PreambleRequest, ProduceRequest
 from tailrace_broker import app
 from tailrace_broker.broker import Broker
+from tailrace_broker.directories.disk_pressure import DiskPressure
 from tailrace_broker.directories.storage import Storage
 from tailrace_broker.metrics import BrokerMetrics
-from tailrace_broker.produce.disk_pressure import DiskPressure
 from tailrace_broker.replication.replicas import Replicas
 
 SECRET = Secret(b"the broker of the test knows this")

@@ -55,7 +55,7 @@ BROKER_KEYS = {
         "socket.request.max.bytes",
         "socket.send.buffer.bytes",
     ),
-    "tailrace_broker.background.housekeeping": ("log.retention.check.interval.ms",),
+    "tailrace_broker.housekeeping": ("log.retention.check.interval.ms",),
     "tailrace_broker.broker": (
         "follower.replication.throttled.rate",
         "leader.replication.throttled.rate",
@@ -73,7 +73,7 @@ BROKER_KEYS = {
         "log.cleaner.io.max.bytes.per.second",
         "log.cleaner.threads",
     ),
-    "tailrace_broker.produce.disk_pressure": ("log.dir.pressure.refuse.bytes", "log.dir.pressure.slow.bytes"),
+    "tailrace_broker.directories.disk_pressure": ("log.dir.pressure.refuse.bytes", "log.dir.pressure.slow.bytes"),
     "tailrace_broker.directories.failure": ("log.dir.failure.timeout.ms",),
     "tailrace_broker.directories.moves": ("num.replica.alter.log.dirs.threads",),
     "tailrace_broker.fetch.consumer": ("fetch.max.bytes",),

@@ -46,7 +46,6 @@ from tailrace.processor_time import thread_time_ms
 from tailrace.runtime.role import Environment, Role
 from tailrace.wire.apis import APIS, INTERNAL_APIS, ApiKey
 from tailrace_broker import gauges
-from tailrace_broker.background.housekeeping import Housekeeping
 from tailrace_broker.broker import CLIENT_ENDPOINT, Broker
 from tailrace_broker.cold_reads.pool import BLOCK_BYTES, BlockPool
 from tailrace_broker.cold_reads.reads import ColdReads
@@ -58,6 +57,7 @@ from tailrace_broker.connections.client_listener import GatewayRelay
 from tailrace_broker.connections.limited import DirectClients, LimitedClients
 from tailrace_broker.connections.limited_requests import LimitedRequests
 from tailrace_broker.directories.assignments import Assignments
+from tailrace_broker.directories.disk_pressure import DiskPressure
 from tailrace_broker.directories.failure import DirWatch
 from tailrace_broker.directories.storage import Storage
 from tailrace_broker.fetch.fast import FastFetch
@@ -79,10 +79,10 @@ from tailrace_broker.handlers import (
     offset_for_leader_epoch,
     write_txn_markers,
 )
+from tailrace_broker.housekeeping import Housekeeping
 from tailrace_broker.lifecycle import BrokerRegistration, Lifecycle
 from tailrace_broker.metrics import BrokerMetrics
 from tailrace_broker.partitions import recovery_report
-from tailrace_broker.produce.disk_pressure import DiskPressure
 from tailrace_broker.produce.fast import FastProduce
 from tailrace_broker.produce.many_rows import ManyRowsProduce
 from tailrace_broker.produce.plain import PlainProduce

@@ -22,16 +22,17 @@ from tailrace.metadata.records import NO_LEADER
 from tailrace.net.background import in_thread
 from tailrace.net.context import Identity
 from tailrace.net.metadata.follower import MetadataFollower
-from tailrace_broker.background.flusher import Flusher
 from tailrace_broker.cold_reads.reads import ColdReads
 from tailrace_broker.connections.adopted import Adopted
 from tailrace_broker.directories.assignments import Assignments
+from tailrace_broker.directories.disk_pressure import DiskPressure
 from tailrace_broker.directories.moves import DirMoves
 from tailrace_broker.directories.storage import Storage
 from tailrace_broker.fetch.lookups import Lookups
 from tailrace_broker.metrics import BrokerMetrics
 from tailrace_broker.partitions import cached_image
 from tailrace_broker.partitions.counts import PartitionCounts, counted
+from tailrace_broker.partitions.flusher import Flusher
 from tailrace_broker.partitions.leader import IsrChange
 from tailrace_broker.partitions.node import Node
 from tailrace_broker.partitions.opening import Openings
@@ -40,7 +41,6 @@ from tailrace_broker.partitions.recovery import Recoveries
 from tailrace_broker.partitions.shard_barriers import last_barrier_epoch
 from tailrace_broker.partitions.throttle import Throttle
 from tailrace_broker.partitions.topics import Changes, TakeUp, Topics
-from tailrace_broker.produce.disk_pressure import DiskPressure
 from tailrace_broker.produce.producer_ids import ProducerIds
 from tailrace_broker.produce.validation_threads import Examiner
 from tailrace_broker.transactions.coordinators import Coordinators

@@ -13,10 +13,10 @@ from tailrace_broker.broker import Broker
 from tailrace_broker.compaction.cleaner import Cleaner
 from tailrace_broker.compaction.worker import Workers
 from tailrace_broker.connections.limited import LimitedClients
+from tailrace_broker.directories.disk_pressure import DiskPressure
 from tailrace_broker.fetch.delayed import DelayedFetch
 from tailrace_broker.metrics import BrokerMetrics
 from tailrace_broker.produce.delayed import DelayedProduce
-from tailrace_broker.produce.disk_pressure import DiskPressure
 from tailrace_broker.replication.replicas import Replicas
 from tailrace_broker.transactions.hanging import HangingTransactions
 

@@ -22,11 +22,11 @@ from tailrace.log.directory.log_dir import LogDir
 from tailrace.log.log import Log
 from tailrace.net.backoff import Backoff
 from tailrace_broker.compaction.worker import Worker, WorkerDied, Workers
+from tailrace_broker.directories.disk_pressure import DiskPressure
 from tailrace_broker.directories.moves import DirMoves
 from tailrace_broker.directories.storage import Storage
 from tailrace_broker.partitions.partition import Partition
 from tailrace_broker.partitions.topics import Topics
-from tailrace_broker.produce.disk_pressure import DiskPressure
 
 DEATHS_PER_LOG: Final = 5  # a log under which the process died so often, without a pass in between, is set aside
 _LOGS_PER_TICK: Final = 100

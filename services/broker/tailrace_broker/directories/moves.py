@@ -21,12 +21,12 @@ from tailrace.log.directory.disk_pressure import Level
 from tailrace.log.directory.log_dir import LogDir
 from tailrace.log.log import Log
 from tailrace.log.read import Slice
-from tailrace_broker.background.flusher import Flusher
+from tailrace_broker.directories.disk_pressure import DiskPressure
 from tailrace_broker.directories.storage import Storage
+from tailrace_broker.partitions.flusher import Flusher
 from tailrace_broker.partitions.partition import Partition
 from tailrace_broker.partitions.throttle import Throttle
 from tailrace_broker.partitions.topics import Topics
-from tailrace_broker.produce.disk_pressure import DiskPressure
 
 _PIECE_BYTES = 1 << 20
 _LAST_BYTES = 4 << 20  # what the loop copies by itself at most, without waiting for the disk

@@ -238,7 +238,7 @@ class Partition:
     ) -> list[LogAppendResult]:
         """Appends the batches with one write. A disk error refuses them all. Alone, the high watermark follows.
 
-        Where flush.messages is reached, `syncing` is set and the caller has the log flushed (background/flusher.py).
+        Where flush.messages is reached, `syncing` is set and the caller has the log flushed (partitions/flusher.py).
         """
         try:
             log = self.log

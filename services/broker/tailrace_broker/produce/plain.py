@@ -15,7 +15,7 @@ A batch that begins a transaction in a log is held until the transaction's coord
 
 While a log dir has too little space, clients' answers carry throttle_time_ms and their connections are muted for that
 long (KIP-219), then they are refused with KAFKA_STORAGE_ERROR, which every client tries again
-(disk_pressure.py).
+(directories/disk_pressure.py).
 
 fast.py does the same for the usual request with less work, many_rows.py for one of many partitions, a few at a time.
 """

@@ -21,8 +21,8 @@ from tailrace.log.retention import delete_retention
 from tailrace.net.background import beside
 from tailrace.runtime.clock import SystemClock
 from tailrace.wire.messages import DescribeLogDirsRequest
-from tailrace_broker.background.flusher import Flusher
-from tailrace_broker.background.housekeeping import Housekeeping
+from tailrace_broker.housekeeping import Housekeeping
+from tailrace_broker.partitions.flusher import Flusher
 
 NOW_MS = 1_700_000_000_000
 

@@ -19,7 +19,7 @@ from tailrace.errors import ErrorCode
 from tailrace.log.config import LogConfig
 from tailrace.log.filesystem.real import RealFile
 from tailrace.log.flush import Flush
-from tailrace_broker.background import flusher
+from tailrace_broker.partitions import flusher
 
 SYNCED = image(**{"flush.messages": "1"})
 

@@ -92,7 +92,7 @@ class Housekeeping:
             raise failed[0]
 
     async def measure_space(self) -> None:
-        """Producers are slowed, refused and taken again by what is free (produce/disk_pressure.py)."""
+        """Producers are slowed, refused and taken again by what is free (directories/disk_pressure.py)."""
         self._broker.pressure.measure()
 
     async def retain(self) -> None:

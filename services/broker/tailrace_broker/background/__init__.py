@@ -1,1 +1,0 @@
-"""What goes on behind requests: flushes, retention, checkpoints."""
