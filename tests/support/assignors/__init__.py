@@ -1,0 +1,1 @@
+"""Random histories of groups, and what an assignment in them costs; for tests and for bench.assignors."""
