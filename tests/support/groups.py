@@ -13,7 +13,7 @@ from tailrace.metadata.image import MetadataImage
 from tailrace.state import KeyValue, Output, Shard, ShardBatch
 from tailrace.steps import whole
 from tailrace.wire.messages import HeartbeatRequest, JoinGroupRequest, SyncGroupRequest
-from tailrace_coordinator.groups.classic.group import ClassicGroup, classic_group
+from tailrace_coordinator.groups.classic.group import ClassicGroup
 from tailrace_coordinator.groups.classic.join import Join
 from tailrace_coordinator.groups.classic.leave import Leaver
 from tailrace_coordinator.groups.config import GroupConfig
@@ -60,7 +60,7 @@ class Driver:
 
     def classic(self, group_id: str) -> ClassicGroup:
         """A group of the classic protocol as it is now."""
-        group = classic_group(self.machine.groups, group_id)
+        group = self.machine.groups.of_kind(ClassicGroup, group_id)
         assert group is not None
         return group
 

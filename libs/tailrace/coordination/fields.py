@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from typing import TypeVar
 
 from tailrace.wire.malformed import Malformed
-from tailrace.wire.varint import read_unsigned
+from tailrace.wire.varint import read_unsigned, unsigned
 
 T = TypeVar("T")
 _INT16 = struct.Struct(">h")
@@ -128,3 +128,31 @@ class FieldReader:
 
     def _cut_off(self, size: int) -> BadRecord:
         return BadRecord(f"{size} bytes wanted at {self.at} of {len(self.raw)}")
+
+
+def key_string(text: str) -> bytes:
+    """A string of a key, which is not flexible."""
+    raw = text.encode()
+    return _INT16.pack(len(raw)) + raw
+
+
+def compact_string(text: str | None) -> bytes:
+    """A string of a flexible value."""
+    return b"\0" if text is None else compact_bytes(text.encode())
+
+
+def compact_bytes(raw: bytes) -> bytes:
+    """Bytes of a flexible value."""
+    return unsigned(len(raw) + 1) + raw
+
+
+def compact_array(entries: Iterable[bytes]) -> bytes:
+    """An array of a flexible value."""
+    encoded = list(entries)
+    return unsigned(len(encoded) + 1) + b"".join(encoded)
+
+
+def tagged(fields: Mapping[int, bytes]) -> bytes:
+    """The tagged fields at the end of a flexible structure; without any, the end of the structure."""
+    encoded = (unsigned(tag) + unsigned(len(raw)) + raw for tag, raw in sorted(fields.items()))
+    return unsigned(len(fields)) + b"".join(encoded)

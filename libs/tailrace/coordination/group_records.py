@@ -3,9 +3,7 @@
 Keys are never flexible. Values are written as Kafka 4.3 writes them: OffsetCommitValue 4 with the topic's id (1 with an
 expire timestamp, from OffsetCommit v2-4 with a retention time), GroupMetadataValue 3; versions 0 to 4 are read.
 
-Of what Kafka's coordinator writes about a KIP-848 group only its being one is read (ConsumerGroupRecord): an imported
-log has such groups, with their offsets, and their members join again. The keys are kept, so that tombstones can be
-written for all of them.
+Records of consumer groups (KIP-848) are in `consumer_group_records.py`.
 """
 
 from __future__ import annotations
@@ -15,14 +13,14 @@ from dataclasses import dataclass, field, replace
 from typing import NamedTuple, TypeAlias
 from uuid import UUID
 
+from tailrace.coordination import consumer_group_records
+from tailrace.coordination.consumer_group_records import ConsumerGroupRecord, ConsumerGroupRecordRemoved
 from tailrace.coordination.fields import BadRecord, FieldReader
 from tailrace.wire.varint import unsigned
 
 OFFSET_COMMIT_LEGACY_KEY = 0
 OFFSET_COMMIT_KEY = 1
 GROUP_METADATA_KEY = 2
-CONSUMER_GROUP_METADATA_KEY = 3
-CONSUMER_GROUP_KEYS = (*range(CONSUMER_GROUP_METADATA_KEY, 9), 16)  # of KIP-848; each begins with the group's id
 
 _FLEXIBLE_FROM = 4
 _ZERO_ID = UUID(int=0)
@@ -85,20 +83,6 @@ class GroupMetadata:
 
 
 @dataclass(frozen=True, slots=True)
-class ConsumerGroupRecord:
-    """Something of a group of the consumer protocol (KIP-848) as Apache Kafka wrote it; value None: a tombstone."""
-
-    group_id: str
-    key: bytes
-    value: bytes | None
-
-    @property
-    def removes_the_group(self) -> bool:
-        """Whether it is the tombstone of the group itself, which Kafka writes last."""
-        return self.value is None and _INT16.unpack_from(self.key)[0] == CONSUMER_GROUP_METADATA_KEY
-
-
-@dataclass(frozen=True, slots=True)
 class GroupRemoved:
     """The tombstone of a classic group, which removes one of the consumer protocol, too, as in Kafka."""
 
@@ -117,10 +101,10 @@ def encode(record: GroupRecord) -> tuple[bytes, bytes | None]:
             return _offset_key(record), None
         case GroupMetadata():
             return _group_key(record.group_id), record.value or _group_value(record)
-        case ConsumerGroupRecord():
-            return record.key, record.value
         case GroupRemoved():
             return _group_key(record.group_id), None
+        case _:
+            return consumer_group_records.encode(record)
 
 
 def encoded(record: GroupMetadata) -> GroupMetadata:
@@ -142,8 +126,11 @@ def decode(key: bytes, value: bytes | None) -> GroupRecord | None:
         if value is None:
             return GroupRemoved(group_id)
         return _read_group(FieldReader(value), group_id)
-    if kind in CONSUMER_GROUP_KEYS:
-        return ConsumerGroupRecord(reader.string(), key, value)
+    if kind in consumer_group_records.KEY_TYPES:
+        consumer_key = consumer_group_records.read_key(kind, reader)
+        if value is None:
+            return ConsumerGroupRecordRemoved(consumer_key)
+        return consumer_group_records.read_value(consumer_key, value)
     return None
 
 

@@ -9,6 +9,7 @@ from typing import Any, Final
 from uuid import UUID
 
 from tailrace.coordination import group_records, transaction_records
+from tailrace.coordination.consumer_group_records import ConsumerGroupRecordRemoved
 from tailrace.coordination.fields import BadRecord
 from tailrace.kafka.ids import format_uuid
 from tailrace.kafka.topics import CLUSTER_METADATA_TOPIC, GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC
@@ -75,11 +76,11 @@ def decoder_for(topic: str) -> Callable[[Record], Row] | None:
 
 
 def offsets_record(record: Record) -> Row:
-    """A record of `__consumer_offsets`: a commit, a group, or the name of a newer group protocol's record."""
+    """A record of `__consumer_offsets`: a commit, a group, or the name of a share or streams group's record."""
     key = record.key or b""
     try:
         found = group_records.decode(key, record.value)
-        if found is not None and not isinstance(found, group_records.ConsumerGroupRecord):
+        if found is not None and not isinstance(found, ConsumerGroupRecordRemoved):
             return {"type": type(found).__name__, **_plain(asdict(found))}
         kind = _INT16.unpack_from(key)[0]
         row: Row = {"type": _GROUP_KEYS.get(kind, f"key type {kind}")}

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tailrace.coordination.consumer_group_records import ConsumerGroupMetadata
 from tailrace.coordination.fields import BadRecord
 from tailrace.coordination.group_records import (
-    ConsumerGroupRecord,
     GroupMetadata,
     GroupRecord,
     GroupRemoved,
@@ -119,12 +119,10 @@ def test_keys_of_other_types_are_passed_over() -> None:
     assert decode(bytes.fromhex("00090001aa"), b"anything") is None
 
 
-def test_of_a_consumer_group_only_its_being_one_is_read() -> None:
+def test_a_consumer_group_of_kafkas_log_is_read() -> None:
     key = bytes.fromhex("000300026a33")  # as Apache Kafka 4.3.1 wrote it
     value = bytes.fromhex("0000000000040100081122334455667788")
-    assert decode(key, value) == ConsumerGroupRecord("j3", key, value)
-    gone = decode(key, None)
-    assert gone == ConsumerGroupRecord("j3", key, None) and gone.removes_the_group
+    assert decode(key, value) == ConsumerGroupMetadata("j3", 4, 0x1122334455667788)
 
 
 names = st.text(max_size=20)
@@ -135,17 +133,11 @@ members = st.builds(
 )
 
 
-def consumer_record(group_id: str, value: bytes | None) -> ConsumerGroupRecord:
-    name = group_id.encode()
-    return ConsumerGroupRecord(group_id, b"\0\3" + len(name).to_bytes(2) + name, value)
-
-
 records: st.SearchStrategy[GroupRecord] = st.one_of(
     st.builds(GroupMetadata, names, names, ints, st.none() | names, st.none() | names, longs, st.tuples(members)),
     st.builds(OffsetCommitted, names, names, ints, longs, ints, st.text(max_size=200), longs),
     st.builds(OffsetRemoved, names, names, ints),
     st.builds(GroupRemoved, names),
-    st.builds(consumer_record, names, st.none() | st.binary(max_size=20)),
 )
 
 

@@ -26,6 +26,11 @@ def sync_key(group_id: str) -> TimerKey:
     return ("sync", group_id)
 
 
+def size_key(group_id: str) -> TimerKey:
+    """The rebalance of a group that was loaded with more members than it may have."""
+    return ("size", group_id)
+
+
 class GroupDecision(Decision[Written]):
     """Collects the effects of one decision; now_ms is wall time."""
 

@@ -1,4 +1,4 @@
-"""What a group of every kind answers (Kafka's Group), and what is shown of it."""
+"""Groups of every kind by their ids, and the questions that each of them answers (Kafka's Group)."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple, TypeVar
 
 from tailrace.coordination.group_records import GroupRecord, OffsetCommitted
 from tailrace_coordinator.groups.decision import GroupDecision, TimerKey
@@ -53,12 +53,16 @@ class Listed:
 
 
 class Committer(NamedTuple):
-    """Who commits offsets; generation -1 and no member: a standalone consumer or an admin."""
+    """Who commits offsets; generation -1 and no member: a standalone consumer or an admin.
+
+    From OffsetCommit v9 on generation_id is a member epoch where the group is of the consumer protocol.
+    """
 
     member_id: str
     group_instance_id: str | None
     generation_id: int
     in_transaction: bool
+    api_version: int
 
 
 class Group(ABC):
@@ -88,6 +92,11 @@ class Group(ABC):
 
     @property
     @abstractmethod
+    def is_empty(self) -> bool:
+        """Whether it has no members."""
+
+    @property
+    @abstractmethod
     def is_disused(self) -> bool:
         """Whether it has no members and none are about to join: it goes with its last offset."""
 
@@ -106,6 +115,10 @@ class Group(ABC):
         In a transaction (KIP-447) also a producer that does not say whose offsets it commits: what fences that one is
         its transactional id.
         """
+
+    @abstractmethod
+    def validate_offset_fetch(self, member_id: str | None, member_epoch: int) -> None:
+        """Refuses a member that is not one, or that has another epoch; None and -1: an admin. Raises ApiError."""
 
     @abstractmethod
     def validate_offset_delete(self) -> None:
@@ -128,5 +141,30 @@ class Group(ABC):
         """All that ends the group in the log, in the order in which Kafka loads it."""
 
     @abstractmethod
+    def on_loaded(self, decision: GroupDecision) -> None:
+        """Begins the deadlines of a group that was read from the log."""
+
+    @abstractmethod
     def timer_keys(self) -> Sequence[TimerKey]:
         """Every deadline that it may have."""
+
+
+_Kind = TypeVar("_Kind", bound=Group)
+
+
+class Groups(dict[str, Group]):
+    """The groups of one shard by id. An id belongs to one group at a time, of any kind."""
+
+    __slots__ = ()
+
+    def of_kind(self, kind: type[_Kind], group_id: str) -> _Kind | None:
+        """Returns the group, None where there is none of that kind."""
+        group = self.get(group_id)
+        return group if isinstance(group, kind) else None
+
+    def make(self, kind: type[_Kind], group_id: str) -> _Kind:
+        """Returns the group; makes one of that kind where there is none of it, in place of one of another."""
+        group = self.of_kind(kind, group_id)
+        if group is None:
+            group = self[group_id] = kind(group_id)
+        return group

@@ -6,13 +6,8 @@ from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from itertools import chain, islice
 from uuid import UUID
 
-from tailrace.coordination.group_records import (
-    ConsumerGroupRecord,
-    GroupMetadata,
-    GroupRemoved,
-    OffsetCommitted,
-    OffsetRemoved,
-)
+from tailrace.coordination.consumer_group_records import ConsumerGroupMetadata, ConsumerGroupRecordRemoved
+from tailrace.coordination.group_records import GroupMetadata, GroupRemoved, OffsetCommitted, OffsetRemoved
 from tailrace.errors import ApiError, ErrorCode
 from tailrace.kafka.ids import TopicPartition
 from tailrace.metadata.delta import MetadataDelta
@@ -23,13 +18,13 @@ from tailrace.steps import ROWS_A_STEP, Steps
 from tailrace.wire.messages import HeartbeatRequest, SyncGroupRequest
 from tailrace_coordinator.groups import offsets
 from tailrace_coordinator.groups.classic import join, leave, rebalance, sync
-from tailrace_coordinator.groups.classic.group import ClassicGroup, classic_group
+from tailrace_coordinator.groups.classic.group import ClassicGroup
 from tailrace_coordinator.groups.classic.pending import PendingIds
 from tailrace_coordinator.groups.config import GroupConfig
 from tailrace_coordinator.groups.consumer.group import ConsumerGroup
 from tailrace_coordinator.groups.decision import EXPIRY_KEY, GroupDecision, Written, heartbeat_key
 from tailrace_coordinator.groups.ended_transactions import EndedTransactions, Moment
-from tailrace_coordinator.groups.group import Group, GroupDescription
+from tailrace_coordinator.groups.group import Group, GroupDescription, Groups
 from tailrace_coordinator.groups.offsets import CommitHeader, Offsets, OffsetToCommit
 
 GroupEffects = Effects[Written]
@@ -47,7 +42,7 @@ class GroupMachine:
 
     def __init__(self, config: GroupConfig) -> None:
         self.config = config
-        self.groups: dict[str, Group] = {}
+        self.groups = Groups()
         self.offsets = Offsets()
         self.ended = EndedTransactions()
         self.pending_ids = PendingIds(config.max_pending_bytes)
@@ -59,9 +54,9 @@ class GroupMachine:
         """Changes replicated state; live and in replay alike. Steps: what may take long."""
         match record:
             case GroupMetadata():
-                return self._classic(record.group_id).apply(record)
-            case ConsumerGroupRecord():
-                self._apply_consumer(record)
+                return self.groups.make(ClassicGroup, record.group_id).apply(record)
+            case ConsumerGroupRecordRemoved():
+                self._remove_of_consumer(record)
             case GroupRemoved():
                 self.groups.pop(record.group_id, None)
             case OffsetCommitted():
@@ -75,6 +70,10 @@ class GroupMachine:
             case EndOfTransaction():
                 self.ended.note(record)
                 return self.offsets.end(record)
+            case InTransaction():
+                pass
+            case _:
+                self.groups.make(ConsumerGroup, record.group_id).apply(record)
         return None
 
     def _simple_group(self, group_id: str) -> None:
@@ -82,27 +81,20 @@ class GroupMachine:
         if group_id not in self.groups:
             self.groups[group_id] = ClassicGroup(group_id)
 
-    def _apply_consumer(self, record: ConsumerGroupRecord) -> None:
-        group = self.groups.get(record.group_id)
-        if record.value is not None:
-            if not isinstance(group, ConsumerGroup):
-                owed = group.replaced_keys if isinstance(group, ClassicGroup) else ()
-                group = self.groups[record.group_id] = ConsumerGroup(record.group_id, owed)
-            group.keys.add(record.key)
-        elif isinstance(group, ConsumerGroup):
-            group.keys.discard(record.key)
-            if record.removes_the_group:
-                del self.groups[record.group_id]
-        elif isinstance(group, ClassicGroup):  # in its place
-            group.replaced_keys.discard(record.key)
+    def _remove_of_consumer(self, record: ConsumerGroupRecordRemoved) -> None:
+        """Removes a record of a consumer group; with that of the group itself, which is the last one, the group.
 
-    def _classic(self, group_id: str) -> ClassicGroup:
-        """The classic group of that id, in place of one of another kind."""
-        group = self.groups.get(group_id)
-        if not isinstance(group, ClassicGroup):
-            replaced = group.keys if isinstance(group, ConsumerGroup) else ()
-            group = self.groups[group_id] = ClassicGroup(group_id, replaced_keys=replaced)
-        return group
+        Offsets that are left are those of a group that a classic one is to replace.
+        """
+        group_id = record.group_id
+        group = self.groups.of_kind(ConsumerGroup, group_id)
+        if group is None:
+            return
+        group.apply(record)
+        if record.key.key_type == ConsumerGroupMetadata.key_type:
+            del self.groups[group_id]
+            if self.offsets.of_group(group_id) or self.offsets.pending.of_group(group_id):
+                self._simple_group(group_id)
 
     def _note_pending(self, decision: GroupDecision, request: join.Join, *, is_new_group: bool) -> Steps[None]:
         """Counts the id that was given, or that was used; the oldest are forgotten where there are too many."""
@@ -110,12 +102,12 @@ class GroupMachine:
         if member_id:
             self.pending_ids.discard(group_id, member_id)
             return
-        group = classic_group(self.groups, group_id)
+        group = self.groups.of_kind(ClassicGroup, group_id)
         if group is None or request.new_member_id not in group.pending_members:
             return
         self.pending_ids.add(group_id, request.new_member_id, is_new_group=is_new_group)
         for old_group_id, old_member_id in self.pending_ids.too_many():
-            group = classic_group(self.groups, old_group_id)
+            group = self.groups.of_kind(ClassicGroup, old_group_id)
             if group is None:
                 continue
             if old_member_id in group.pending_members:
@@ -232,11 +224,14 @@ class GroupMachine:
         wanted: Sequence[TopicPartition] | None,
         *,
         require_stable: bool = False,
+        member_id: str | None = None,
+        member_epoch: int = -1,
     ) -> GroupEffects:
         """Replies {(topic, partition): OffsetCommitted}, all of the group's for None; unknown ones are absent.
 
         Where very many are wanted others may be there as well: a copy of all is less work than a look at each.
-        require_stable (KIP-447): None for those of which an open transaction has an offset.
+        require_stable (KIP-447): None for those of which an open transaction has an offset. member_id, member_epoch: of
+        a member that says who it is (KIP-848).
         """
         held = self.offsets.of_group(group_id)
         found: dict[TopicPartition, OffsetCommitted | None]
@@ -246,7 +241,14 @@ class GroupMachine:
             found = {key: held[key] for key in wanted if key in held}
         if require_stable and (pending := self.offsets.pending.of_group(group_id)):
             found.update(dict.fromkeys(pending if wanted is None else pending & set(wanted)))
-        return self._answer(now_ms, token, lambda _: found)
+
+        def decide(decision: GroupDecision) -> Mapping[TopicPartition, OffsetCommitted | None]:
+            group = self.groups.get(group_id)
+            if group is not None:
+                group.validate_offset_fetch(member_id, member_epoch)
+            return found
+
+        return self._answer(now_ms, token, decide)
 
     def delete_offsets(
         self, now_ms: int, token: Token, group_id: str, partitions: Sequence[TopicPartition]
@@ -361,7 +363,7 @@ class GroupMachine:
             case ("expiry",):
                 yield from self._expire_offsets(decision)
                 self._schedule_expiry(decision)
-            case (str(), str(group_id), *_) if (group := classic_group(self.groups, group_id)) is not None:
+            case (str(), str(group_id), *_) if (group := self.groups.of_kind(ClassicGroup, group_id)) is not None:
                 yield from rebalance.on_deadline(decision, group, key)
         return decision.effects()
 
@@ -371,8 +373,7 @@ class GroupMachine:
         self._schedule_expiry(decision)
         looked = 0
         for group in self.groups.values():
-            if isinstance(group, ClassicGroup):
-                yield from rebalance.on_loaded(decision, group)
+            group.on_loaded(decision)
             looked += 1 + group.member_count
             if looked >= ROWS_A_STEP:
                 looked = 0

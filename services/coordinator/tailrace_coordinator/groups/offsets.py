@@ -103,7 +103,13 @@ def commit(
     """
     group = groups.get(request.group_id)
     if group is not None:
-        who = Committer(request.member_id, request.group_instance_id, request.generation_id, producer is not None)
+        who = Committer(
+            request.member_id,
+            request.group_instance_id,
+            request.generation_id,
+            producer is not None,
+            request.api_version,
+        )
         group.validate_offset_commit(decision, who)
     elif request.generation_id >= 0:
         by_epoch = producer is None and request.api_version >= 9

@@ -80,7 +80,14 @@ async def _group(asked: Any, version: int, coordinator: Coordinator, budget: Ans
                 for t, topic in zip(asked.topics, names, strict=True)
                 if topic is not None
             ]
-        found = await _fetch(coordinator, asked, wanted, require_stable=require_stable)
+        found = await _fetch(
+            coordinator,
+            asked,
+            wanted,
+            require_stable=require_stable,
+            member_id=asked.member_id,
+            member_epoch=asked.member_epoch,
+        )
     except ApiError as refused:
         return _GROUP(group_id=asked.group_id, topics=[], error_code=refused.code)
     rows: list[tuple[str | None, Any, Sequence[int]]]
@@ -123,7 +130,15 @@ class _Wanted:
         self.partition_indexes = partition_indexes
 
 
-async def _fetch(coordinator: Coordinator, asked: Any, topics: Sequence[Any] | None, *, require_stable: bool) -> Found:
+async def _fetch(
+    coordinator: Coordinator,
+    asked: Any,
+    topics: Sequence[Any] | None,
+    *,
+    require_stable: bool,
+    member_id: str | None = None,
+    member_epoch: int = -1,
+) -> Found:
     """Of asked.group_id: of these partitions, or all; where very many are wanted there may be others among them."""
     wanted = None
     if topics is not None and sum(len(t.partition_indexes) for t in topics) <= MANY:
@@ -131,7 +146,13 @@ async def _fetch(coordinator: Coordinator, asked: Any, topics: Sequence[Any] | N
     found: Found = await coordinator.groups.ask(
         asked,
         lambda groups, now_ms, token: groups.fetch_offsets(
-            now_ms, token, asked.group_id, wanted, require_stable=require_stable
+            now_ms,
+            token,
+            asked.group_id,
+            wanted,
+            require_stable=require_stable,
+            member_id=member_id,
+            member_epoch=member_epoch,
         ),
     )
     return {key: offset async for key, offset in turns(found.items()) if not _is_of_another(coordinator, offset)}

@@ -153,12 +153,13 @@ def test_members_of_a_group_are_shown_by_field(tmp_path: Path) -> None:
 def test_what_kafka_writes_of_consumer_groups_has_names_and_removals_are_told(tmp_path: Path) -> None:
     logs = LogDir.open(RealFilesystem(), str(tmp_path), node_id=0, cluster_id="c", now_ms=NOW)
     log = logs.create("__consumer_offsets", 0, UUID(int=1), LogConfig())
+    value = b"\0\0\0\0\0\7\0"
     keys = (b"\0\3\0\1g", b"\0\5\0\1g\0\2m1", b"\0\x10\0\1g\0\2a*")
-    log.append([build([Record(timestamp=NOW, key=key, value=b"v" if key[1] == 3 else None) for key in keys])], 0, NOW)
+    log.append([build([Record(timestamp=NOW, key=key, value=value if key[1] == 3 else None) for key in keys])], 0, NOW)
     logs.close()
     decoded = [row["decoded"] for row in rows(Path(log.directory) / f"{0:020}.log", "--deep") if row["row"] == "record"]
     assert decoded == [
-        {"type": "ConsumerGroupMetadata", "group_id": "g", "value_bytes": 1},
+        {"type": "ConsumerGroupMetadata", "group_id": "g", "epoch": 7, "metadata_hash": 0},
         {"type": "ConsumerGroupMemberMetadata", "group_id": "g", "member_id": "m1", "removed": True},
         {"type": "ConsumerGroupRegularExpression", "group_id": "g", "regular_expression": "a*", "removed": True},
     ]

@@ -7,7 +7,7 @@ must survive (generation, members, assignments) changes through `GroupMetadata` 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from enum import StrEnum
 
@@ -23,9 +23,8 @@ from tailrace.errors import ApiError, ErrorCode
 from tailrace.state import Token
 from tailrace.steps import ROWS_A_STEP, Steps
 from tailrace_coordinator.groups.classic.member import Member, Protocols
-from tailrace_coordinator.groups.consumer.group import key_tombstones
 from tailrace_coordinator.groups.consumer_protocol import PROTOCOL_TYPE, read_topics
-from tailrace_coordinator.groups.decision import GroupDecision, TimerKey, heartbeat_key, join_key, sync_key
+from tailrace_coordinator.groups.decision import GroupDecision, TimerKey, heartbeat_key, join_key, size_key, sync_key
 from tailrace_coordinator.groups.group import Committer, Group, GroupDescription, GroupType
 
 _MOST_SUBSCRIPTION_BYTES = 1 << 20  # of all members: more no record can hold, and the topics may take 30 times as many
@@ -61,7 +60,6 @@ class ClassicGroup(Group):
         "previous_state",
         "protocol_name",
         "protocol_type",
-        "replaced_keys",
         "speakers",
         "state",
         "static_members",
@@ -71,8 +69,7 @@ class ClassicGroup(Group):
     group_type = GroupType.CLASSIC
     state: GroupState
 
-    def __init__(self, group_id: str, now_ms: int | None = None, replaced_keys: Iterable[bytes] = ()) -> None:
-        """replaced_keys: what the log still has of a consumer group whose place it takes (KIP-848)."""
+    def __init__(self, group_id: str, now_ms: int | None = None) -> None:
         super().__init__(group_id)
         self.state = self.previous_state = GroupState.EMPTY
         self.current_state_timestamp_ms = now_ms
@@ -91,7 +88,6 @@ class ClassicGroup(Group):
         self.initial_delay: tuple[int, int] | None = None  # (delay_ms, remaining_ms) of the initial rebalance
         self.subscribed_topics: AbstractSet[str] | None = None  # None: not known
         self.known_topics_of: str | None = None  # the protocol under which they were read; None: to be read again
-        self.replaced_keys = set(replaced_keys)
 
     @property
     def can_rebalance(self) -> bool:
@@ -319,13 +315,17 @@ class ClassicGroup(Group):
         return len(self.members)
 
     @property
+    def is_empty(self) -> bool:
+        return self.state is GroupState.EMPTY
+
+    @property
     def is_disused(self) -> bool:
-        return self.state is GroupState.EMPTY and not self.pending_members
+        return self.is_empty and not self.pending_members
 
     @property
     def is_unwritten(self) -> bool:
         """Whether no record tells of it, and nobody is in it or about to be."""
-        return self.is_disused and not self.members and self.generation_id == 0 and not self.replaced_keys
+        return self.is_disused and not self.members and self.generation_id == 0
 
     def describe(self) -> GroupDescription:
         protocol = (self.protocol_name or "") if self.state is GroupState.STABLE else None
@@ -345,6 +345,9 @@ class ClassicGroup(Group):
         if self.state is GroupState.COMPLETING_REBALANCE and not who.in_transaction:
             raise ApiError(ErrorCode.REBALANCE_IN_PROGRESS)
         decision.schedule(heartbeat_key(self.group_id, who.member_id), member.session_timeout_ms)
+
+    def validate_offset_fetch(self, member_id: str | None, member_epoch: int) -> None:
+        """A member of the classic protocol does not say who it is."""
 
     def validate_offset_delete(self) -> None:
         if self.state is not GroupState.EMPTY and self.protocol_type != PROTOCOL_TYPE:
@@ -370,11 +373,18 @@ class ClassicGroup(Group):
         return None if offset.topic in self.subscribed_topics else offset.commit_timestamp_ms
 
     def tombstones(self) -> Sequence[GroupRecord]:
-        return [*key_tombstones(self.group_id, self.replaced_keys), GroupRemoved(self.group_id)]
+        return [GroupRemoved(self.group_id)]
+
+    def on_loaded(self, decision: GroupDecision) -> None:
+        """Starts every member's session again; a group above group.max.size rebalances to lose the late ones."""
+        for member in self.members.values():
+            decision.schedule(heartbeat_key(self.group_id, member.member_id), member.session_timeout_ms)
+        if len(self.members) > decision.config.group_max_size:
+            decision.schedule(size_key(self.group_id), 0)
 
     def timer_keys(self) -> Sequence[TimerKey]:
         sessions = [heartbeat_key(self.group_id, member_id) for member_id in (*self.members, *self.pending_members)]
-        return [*sessions, join_key(self.group_id), sync_key(self.group_id)]
+        return [*sessions, join_key(self.group_id), sync_key(self.group_id), size_key(self.group_id)]
 
 
 def _restored(entry: MemberMetadata, record: GroupMetadata) -> Member:
@@ -389,9 +399,3 @@ def _restored(entry: MemberMetadata, record: GroupMetadata) -> Member:
         record.protocol_type,
         ((record.protocol or "", entry.subscription),),
     )
-
-
-def classic_group(groups: Mapping[str, Group], group_id: str) -> ClassicGroup | None:
-    """Returns the group that members of the classic protocol ask for, None where there is none of that kind."""
-    group = groups.get(group_id)
-    return group if isinstance(group, ClassicGroup) else None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 from tailrace.errors import ApiError, ErrorCode
@@ -10,7 +9,7 @@ from tailrace.state import Token
 from tailrace.steps import Steps
 from tailrace.wire.limits import MOST_STRING_BYTES
 from tailrace.wire.messages import JoinGroupRequest
-from tailrace_coordinator.groups.classic.group import ClassicGroup, GroupState, classic_group
+from tailrace_coordinator.groups.classic.group import ClassicGroup, GroupState
 from tailrace_coordinator.groups.classic.member import Member, Protocols
 from tailrace_coordinator.groups.classic.rebalance import (
     UNKNOWN_MEMBER,
@@ -24,9 +23,8 @@ from tailrace_coordinator.groups.classic.rebalance import (
     reschedule_heartbeat,
     told_members,
 )
-from tailrace_coordinator.groups.consumer.group import ConsumerGroup
 from tailrace_coordinator.groups.decision import GroupDecision, heartbeat_key
-from tailrace_coordinator.groups.group import Group
+from tailrace_coordinator.groups.group import Groups
 
 USUAL_ID_CHARS = 300  # of so many, max_pending_members take a few MB
 
@@ -91,7 +89,7 @@ def _check_new_id(join: Join) -> None:
         raise ApiError(ErrorCode.UNKNOWN_SERVER_ERROR)
 
 
-def join(decision: GroupDecision, groups: Mapping[str, Group], join: Join) -> Steps[ClassicGroup | None]:
+def join(decision: GroupDecision, groups: Groups, join: Join) -> Steps[ClassicGroup | None]:
     """Decides a JoinGroup. Returns a group that is to be created for it, maybe in place of one of another kind."""
     request = join.request
     try:
@@ -100,31 +98,27 @@ def join(decision: GroupDecision, groups: Mapping[str, Group], join: Join) -> St
     except ApiError as refusal:
         decision.reply(join.token, join_refused(request.member_id, refusal.code))
         return None
-    group = classic_group(groups, request.group_id)
+    group = groups.of_kind(ClassicGroup, request.group_id)
     is_new_group = group is None
     if group is None:
         if request.member_id != UNKNOWN_MEMBER:
             decision.reply(join.token, join_refused(request.member_id, ErrorCode.UNKNOWN_MEMBER_ID))
             return None
-        group = _new_group(groups.get(request.group_id), request.group_id, decision.now_ms)
+        group = ClassicGroup(request.group_id, decision.now_ms)
+    replaced = groups.get(request.group_id) if is_new_group else None
     if not _has_room(decision, group, join):
         group.remove(request.member_id)
         decision.reply(join.token, join_refused(UNKNOWN_MEMBER, ErrorCode.GROUP_MAX_SIZE_REACHED))
-    elif not group.supports_protocols(request.protocol_type, join.protocols):
+    elif not group.supports_protocols(request.protocol_type, join.protocols) or (replaced and not replaced.is_empty):
         decision.reply(join.token, join_refused(request.member_id, ErrorCode.INCONSISTENT_GROUP_PROTOCOL))
     elif request.member_id == UNKNOWN_MEMBER:
+        for tombstone in replaced.tombstones() if replaced else ():
+            decision.append(tombstone)
         yield from _join_new(decision, group, join)
         return group if is_new_group else None
     else:
         yield from _join_known(decision, group, join)
     return None
-
-
-def _new_group(replaced: Group | None, group_id: str, now_ms: int) -> ClassicGroup:
-    """A consumer group (KIP-848) has no members here, so a classic one may take its place."""
-    if isinstance(replaced, ConsumerGroup):
-        return ClassicGroup(group_id, replaced_keys=replaced.keys)
-    return ClassicGroup(group_id, now_ms)
 
 
 def _has_room(decision: GroupDecision, group: ClassicGroup, join: Join) -> bool:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tailrace.errors import ApiError, ErrorCode
 from tailrace.steps import Steps
-from tailrace_coordinator.groups.classic.group import ClassicGroup, GroupState, classic_group
+from tailrace_coordinator.groups.classic.group import ClassicGroup, GroupState
 from tailrace_coordinator.groups.classic.rebalance import (
     UNKNOWN_MEMBER,
     expel,
@@ -15,7 +15,7 @@ from tailrace_coordinator.groups.classic.rebalance import (
     prepare_or_complete,
 )
 from tailrace_coordinator.groups.decision import GroupDecision, heartbeat_key
-from tailrace_coordinator.groups.group import Group
+from tailrace_coordinator.groups.group import Groups
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,13 +26,11 @@ class Leaver:
     group_instance_id: str | None = None
 
 
-def leave(
-    decision: GroupDecision, groups: Mapping[str, Group], group_id: str, leavers: Sequence[Leaver]
-) -> Steps[list[ErrorCode]]:
+def leave(decision: GroupDecision, groups: Groups, group_id: str, leavers: Sequence[Leaver]) -> Steps[list[ErrorCode]]:
     """Removes the members that may go, then rebalances once; one code for each. Raises ApiError."""
     if not group_id:
         raise ApiError(ErrorCode.INVALID_GROUP_ID)
-    group = classic_group(groups, group_id)
+    group = groups.of_kind(ClassicGroup, group_id)
     if group is None:
         return [ErrorCode.UNKNOWN_MEMBER_ID] * len(leavers)
     results = []

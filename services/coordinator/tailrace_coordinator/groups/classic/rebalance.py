@@ -12,7 +12,6 @@ from tailrace.steps import ROWS_A_STEP, Steps
 from tailrace.wire.messages import JoinGroupResponse, SyncGroupResponse
 from tailrace_coordinator.groups.classic.group import ClassicGroup, GroupState
 from tailrace_coordinator.groups.classic.member import Member
-from tailrace_coordinator.groups.consumer.group import key_tombstones
 from tailrace_coordinator.groups.decision import GroupDecision, heartbeat_key, join_key, sync_key
 
 UNKNOWN_MEMBER = ""
@@ -186,14 +185,7 @@ def _empty_generation(decision: GroupDecision, group: ClassicGroup) -> Steps[Non
     group.generation_id += 1
     group.protocol_name = None
     group.pending_sync_members.clear()
-    end_replaced(decision, group)
     decision.append((yield from group.record({}, decision.now_ms)))
-
-
-def end_replaced(decision: GroupDecision, group: ClassicGroup) -> None:
-    """Before a group's next record: ends what the log has of the consumer group whose place it took (KIP-848)."""
-    for tombstone in key_tombstones(group.group_id, group.replaced_keys):
-        decision.append(tombstone)
 
 
 def _next_generation(decision: GroupDecision, group: ClassicGroup) -> Steps[None]:
@@ -271,13 +263,5 @@ def on_deadline(decision: GroupDecision, group: ClassicGroup, key: Hashable) -> 
             yield from on_join_deadline(decision, group)
         case ("sync", _):
             yield from on_sync_deadline(decision, group)
-
-
-def on_loaded(decision: GroupDecision, group: ClassicGroup) -> Steps[None]:
-    """Starts every member's session again; a group above group.max.size rebalances to lose the late ones."""
-    for number, member in enumerate(group.members.values(), 1):
-        reschedule_heartbeat(decision, group, member)
-        if number % ROWS_A_STEP == 0:
-            yield
-    if len(group.members) > decision.config.group_max_size:
-        yield from prepare(decision, group)
+        case ("size", _):
+            yield from prepare(decision, group)

@@ -8,10 +8,9 @@ from tailrace.errors import ApiError, ErrorCode
 from tailrace.state import Token
 from tailrace.steps import ROWS_A_STEP, Steps
 from tailrace.wire.messages import HeartbeatRequest, SyncGroupRequest
-from tailrace_coordinator.groups.classic.group import ClassicGroup, GroupState, classic_group
+from tailrace_coordinator.groups.classic.group import ClassicGroup, GroupState
 from tailrace_coordinator.groups.classic.member import Member
 from tailrace_coordinator.groups.classic.rebalance import (
-    end_replaced,
     fits,
     prepare,
     refuse_syncs,
@@ -20,12 +19,12 @@ from tailrace_coordinator.groups.classic.rebalance import (
     synced,
 )
 from tailrace_coordinator.groups.decision import GroupDecision, sync_key
-from tailrace_coordinator.groups.group import Group
+from tailrace_coordinator.groups.group import Groups
 
 
 def sync(
     decision: GroupDecision,
-    groups: Mapping[str, Group],
+    groups: Groups,
     token: Token,
     request: SyncGroupRequest,
     assignments: Mapping[str, bytes],
@@ -52,10 +51,10 @@ def sync(
         yield from _assign(decision, group, assignments)
 
 
-def _validate_sync(groups: Mapping[str, Group], request: SyncGroupRequest) -> tuple[ClassicGroup, Member]:
+def _validate_sync(groups: Groups, request: SyncGroupRequest) -> tuple[ClassicGroup, Member]:
     if not request.group_id:
         raise ApiError(ErrorCode.INVALID_GROUP_ID)
-    group = classic_group(groups, request.group_id)
+    group = groups.of_kind(ClassicGroup, request.group_id)
     if group is None or group.state is GroupState.EMPTY:
         raise ApiError(ErrorCode.UNKNOWN_MEMBER_ID)
     member = group.validate_member(request.member_id, request.group_instance_id)
@@ -75,7 +74,6 @@ def _assign(decision: GroupDecision, group: ClassicGroup, assignments: Mapping[s
         yield from refuse_syncs(decision, group, ErrorCode.UNKNOWN_SERVER_ERROR)
         yield from prepare(decision, group)
         return
-    end_replaced(decision, group)
     decision.append(record)
     for number, member in enumerate(group.members.values(), 1):
         if member.awaiting_sync is not None:
@@ -86,11 +84,11 @@ def _assign(decision: GroupDecision, group: ClassicGroup, assignments: Mapping[s
             yield
 
 
-def heartbeat(decision: GroupDecision, groups: Mapping[str, Group], request: HeartbeatRequest) -> ErrorCode:
+def heartbeat(decision: GroupDecision, groups: Groups, request: HeartbeatRequest) -> ErrorCode:
     """Keeps the session alive and tells of a rebalance. Raises ApiError."""
     if not request.group_id:
         raise ApiError(ErrorCode.INVALID_GROUP_ID)
-    group = classic_group(groups, request.group_id)
+    group = groups.of_kind(ClassicGroup, request.group_id)
     if group is None:
         raise ApiError(ErrorCode.UNKNOWN_MEMBER_ID)
     member = group.validate_member(request.member_id, request.group_instance_id)

@@ -6,9 +6,15 @@ as Kafka does with an empty one.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
-from tailrace.coordination.group_records import ConsumerGroupRecord, GroupRecord, GroupRemoved, OffsetCommitted
+from tailrace.coordination.consumer_group_records import (
+    ConsumerGroupKey,
+    ConsumerGroupMetadata,
+    ConsumerGroupRecord,
+    ConsumerGroupRecordRemoved,
+)
+from tailrace.coordination.group_records import GroupRecord, OffsetCommitted
 from tailrace.errors import ApiError, ErrorCode
 from tailrace_coordinator.groups.consumer_protocol import PROTOCOL_TYPE
 from tailrace_coordinator.groups.decision import GroupDecision, TimerKey
@@ -24,17 +30,29 @@ class ConsumerGroup(Group):
     state = "Empty"
     shown_protocol_type = PROTOCOL_TYPE
     member_count = 0
+    is_empty = True
     is_disused = True
 
-    def __init__(self, group_id: str, keys: Iterable[bytes] = ()) -> None:
+    def __init__(self, group_id: str) -> None:
         super().__init__(group_id)
-        self.keys = set(keys)
+        self.keys = set[ConsumerGroupKey]()
+
+    def apply(self, record: ConsumerGroupRecord) -> None:
+        """Notes what the log has of it."""
+        if isinstance(record, ConsumerGroupRecordRemoved):
+            self.keys.discard(record.key)
+        else:
+            self.keys.add(record.key)
 
     def describe(self) -> GroupDescription:
         return GroupDescription(self.group_id, self.state, PROTOCOL_TYPE, "")
 
     def validate_offset_commit(self, decision: GroupDecision, who: Committer) -> None:
         if who.generation_id >= 0:
+            raise ApiError(ErrorCode.UNKNOWN_MEMBER_ID)
+
+    def validate_offset_fetch(self, member_id: str | None, member_epoch: int) -> None:
+        if member_id is not None or member_epoch >= 0:
             raise ApiError(ErrorCode.UNKNOWN_MEMBER_ID)
 
     def validate_offset_delete(self) -> None:
@@ -50,15 +68,19 @@ class ConsumerGroup(Group):
         return offset.commit_timestamp_ms
 
     def tombstones(self) -> Sequence[GroupRecord]:
-        return [*key_tombstones(self.group_id, self.keys), GroupRemoved(self.group_id)]
+        """One for each record in the log: compaction may else forget a later tombstone, and not the record.
+
+        The highest key types first, the group's own last: Kafka refuses to load a log with any other order.
+        """
+        keys = {*self.keys, ConsumerGroupKey(ConsumerGroupMetadata.key_type, self.group_id)}
+        return [ConsumerGroupRecordRemoved(key) for key in sorted(keys, key=_order, reverse=True)]
+
+    def on_loaded(self, decision: GroupDecision) -> None:
+        return
 
     def timer_keys(self) -> Sequence[TimerKey]:
         return ()
 
 
-def key_tombstones(group_id: str, keys: Iterable[bytes]) -> list[ConsumerGroupRecord]:
-    """For all that the log has of a consumer group: compaction may else forget a later tombstone, and not that.
-
-    The highest key types first, the group's own last: Kafka refuses to load a log with any other order.
-    """
-    return [ConsumerGroupRecord(group_id, key, None) for key in sorted(keys, reverse=True)]
+def _order(key: ConsumerGroupKey) -> tuple[int, str]:
+    return key.key_type, key.name or ""

@@ -272,6 +272,7 @@ def test_a_reloaded_group_above_its_largest_size_rebalances() -> None:
     driver, one, two = stable_pair()
     driver.config = GroupConfig(group_initial_rebalance_delay_ms=0, group_max_size=1)
     after = driver.reloaded()
+    after.advance(0)
     assert after.describe("g").state == "PreparingRebalance"
     kept = after.join(member_id=two)
     assert after.answers[after.join(member_id=one)].error_code == ErrorCode.GROUP_MAX_SIZE_REACHED
