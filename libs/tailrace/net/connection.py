@@ -19,8 +19,8 @@ from typing import Any, Protocol, TypeAlias
 from tailrace.errors import ApiError, ErrorCode
 from tailrace.net.context import ANONYMOUS, Context, Identity
 from tailrace.net.dispatch import ORDINARY, Answer, HotHandler, Relay, Service, answer_frame, api_versions
-from tailrace.net.large import LARGE_BYTES
-from tailrace.net.limits.answer_memory import OWN_BYTES
+from tailrace.net.large import LARGE_BYTES, has_many_rows
+from tailrace.net.limits.answer_memory import OWN_BYTES, of_rows
 from tailrace.net.limits.deadlines import IDLE, ConnectionDeadlines, IdleTimer
 from tailrace.net.limits.seldom import SeldomWarning
 from tailrace.net.quotas.meter import Meter
@@ -466,8 +466,11 @@ class Connection(Answering):
 
     async def _run_large(self, header: RequestHeader, body: memoryview) -> None:
         """What takes long to decode is decoded elsewhere."""
+        await self.room_for_rows(of_rows(len(body)))
         try:
             async with self._service.large.request(header.api_key, header.api_version, body) as request:
+                if not has_many_rows(request):  # a JoinGroup of one large row may wait for very long
+                    self._answers.give_back(self)
                 frame = await self._frame_of(header, request)
         except TooManyRows as refused:
             await self._run_refused(header, refused)
@@ -477,6 +480,11 @@ class Connection(Answering):
             self._refuse(str(malformed))
             return
         self._answered(frame)
+
+    async def room_for_rows(self, size_bytes: int) -> None:
+        """Returns when there is memory for the rows of a large request; a service does not wait for clients."""
+        if not self.identity.is_service:
+            await self._answers.room(self, size_bytes)
 
     async def _run_refused(self, header: RequestHeader, refused: TooManyRows) -> None:
         """What has more rows than its API takes is answered with an error code, before any work."""

@@ -24,7 +24,7 @@ _LEAST_REQUEST_BYTES: Final = 8
 _LEAST_ANSWER_BYTES: Final = 4
 _CORRELATION_ID = Struct(">i")
 
-# Why no request is handled; one is when none of these is set and fewer than IN_FLIGHT_MAX wait.
+# Why no request is handled; one is when none of these is set, and neither too many nor too large answers wait.
 CLOSED: Final = 1  # no more are, forever
 BUSY: Final = 2  # an ordinary request is being answered: the next one waits, as in Kafka
 AWAITED: Final = 4  # a hot request waits for data, and the next one for it
@@ -74,7 +74,7 @@ class ServerConnection:
     @property
     def may_handle(self) -> bool:
         """Whether the next request may be handled: nothing before it waits, and the client takes its answers."""
-        return not self.stops and len(self.slots) < IN_FLIGHT_MAX
+        return not self.stops and len(self.slots) < IN_FLIGHT_MAX and self.answered_bytes <= _ANSWERED_MAX_BYTES
 
     def receive(
         self, view: memoryview, filled: int, handle: Callable[[memoryview], object], full: Callable[[], None]
@@ -87,6 +87,8 @@ class ServerConnection:
         Malformed. What was not handled comes again, with more behind it.
         """
         pos, need, slots, most = 0, 0, self.slots, self.max_frame_bytes
+        if self.answered_bytes > _ANSWERED_MAX_BYTES:
+            return pos, need
         while filled - pos >= 4 and not self.stops and len(slots) < IN_FLIGHT_MAX:
             (size,) = SIZE.unpack_from(view, pos)
             if not _LEAST_REQUEST_BYTES <= size <= most:
@@ -102,6 +104,8 @@ class ServerConnection:
             pos = end
             if self.answered_bytes > _ANSWERED_MAX_BYTES:
                 full()
+                if self.answered_bytes > _ANSWERED_MAX_BYTES:  # they are behind a promised one
+                    break
         return pos, need
 
     # -- answers out ----------------------------------------------------------------------------------------------
@@ -109,7 +113,6 @@ class ServerConnection:
     def take_ready(self) -> list[Any]:
         """The buffers of every answer that is ready and not behind one that is not."""
         slots, out = self.slots, []
-        self.answered_bytes = 0
         while slots:
             slot = slots[0]
             if type(slot) is Promised:
@@ -121,6 +124,10 @@ class ServerConnection:
                 out.extend(slot)
             else:
                 out.append(slot)
+        if not slots:
+            self.answered_bytes = 0
+        elif self.answered_bytes > _ANSWERED_MAX_BYTES:
+            self.answered_bytes = max(0, self.answered_bytes - sum(map(len, out)))
         return out
 
     # -- the end --------------------------------------------------------------------------------------------------

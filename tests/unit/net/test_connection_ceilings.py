@@ -1,4 +1,4 @@
-"""A request with a list above its ceiling, at a listener: answered with its API's error code, or its end."""
+"""Requests of many rows at a listener: they wait for memory, and with a list above its ceiling they are refused."""
 
 from __future__ import annotations
 
@@ -23,6 +23,7 @@ from tailrace.net.server import serve
 from tailrace.wire import codec
 from tailrace.wire.apis import APIS, ApiKey
 from tailrace.wire.limits import HIGHEST
+from tailrace.wire.messages import DeleteGroupsRequest
 from tailrace.wire.response_errors import response_errors
 
 SERVED = Largest(APIS[ApiKey.DELETE_GROUPS], "groups_names", 2)
@@ -33,9 +34,12 @@ class Handler:
 
     def __init__(self) -> None:
         self.asked = 0
+        self.held_bytes = list[int]()
+        self.memory = RoleMemory()
 
     async def __call__(self, request: Any, context: Any, role: None) -> Any:
         self.asked += 1
+        self.held_bytes.append(self.memory.answers.held_bytes)
         return APIS[context.api_key].response()
 
 
@@ -50,13 +54,14 @@ OTHER = Other()
 
 
 @asynccontextmanager
-async def listener(path: Path, handler: Handler, memory: RoleMemory | None = None) -> AsyncIterator[Client]:
+async def listener(path: Path, handler: Handler, name: str = "CLIENT") -> AsyncIterator[Client]:
     service = Service(
         role=None,
         handlers=dict.fromkeys(APIS, handler),
         apis=APIS,
         log=structlog.get_logger(),
-        memory=memory or RoleMemory(),
+        memory=handler.memory,
+        listener=name,
     )
     server = await serve([Address(str(path / "s"), -1)], service)
     client = Client(server.addresses[0], "many")
@@ -67,11 +72,39 @@ async def listener(path: Path, handler: Handler, memory: RoleMemory | None = Non
         await server.close()
 
 
+async def test_the_rows_of_a_large_request_wait_for_memory_and_keep_it_until_the_answer(tmp_path: Path) -> None:
+    handler, frame = Handler(), SERVED.with_rows(1_000)
+    answers = handler.memory.answers
+    async with listener(tmp_path, handler) as client:
+        await answers.room(OTHER, answers.max_bytes)
+        asked = asyncio.create_task(client.ask_raw(frame, timeout_ms=60_000))
+        await turns_until(lambda: answers.waiting_count == 1)
+        assert handler.asked == 0
+        answers.give_back(OTHER)
+        await asked
+        assert handler.held_bytes[0] > 10 * len(frame)
+        await turns_until(lambda: not answers.held_bytes)
+
+
+async def test_a_service_waits_for_no_client_and_few_rows_keep_no_memory(tmp_path: Path) -> None:
+    """A JoinGroup may be large, and wait for minutes."""
+    handler, one_row = Handler(), DeleteGroupsRequest(groups_names=["g" * 10_000])
+    answers = handler.memory.answers
+    async with listener(tmp_path, handler, "INTERNAL") as client:
+        await answers.room(OTHER, answers.max_bytes)
+        await client.ask_raw(SERVED.with_rows(1_000), timeout_ms=60_000)
+        answers.give_back(OTHER)
+    async with listener(tmp_path, handler) as client:
+        await client.ask_raw(codec.encode_request(one_row, 2, 1, "many"), timeout_ms=60_000)
+    assert handler.held_bytes == [answers.max_bytes, 0]
+
+
 async def test_a_refusal_as_large_as_its_request_waits_for_memory(tmp_path: Path) -> None:
-    largest, memory = SERVED, RoleMemory()
-    async with listener(tmp_path, Handler(), memory) as client:
+    handler = Handler()
+    memory = handler.memory
+    async with listener(tmp_path, handler, "INTERNAL") as client:
         await memory.answers.room(OTHER, memory.answers.max_bytes)
-        asked = asyncio.create_task(client.ask_raw(largest.with_rows(HIGHEST), timeout_ms=60_000))
+        asked = asyncio.create_task(client.ask_raw(SERVED.with_rows(HIGHEST), timeout_ms=60_000))
         await turns_until(lambda: memory.answers.waiting_count == 1)
         memory.answers.give_back(OTHER)
         assert len(await asked) > HIGHEST

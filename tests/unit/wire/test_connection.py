@@ -189,6 +189,28 @@ def test_answers_leave_before_there_are_too_many_of_them() -> None:
     assert full == [3, 3, 3]
 
 
+def test_no_request_is_handled_while_many_bytes_of_answers_wait_behind_a_promised_one() -> None:
+    """A Produce waits for replicas, and each Fetch behind it may have an answer of a mebibyte."""
+    core, first = ServerConnection(MOST), Promised()
+    core.slots.append(first)
+
+    def handle(body: memoryview) -> None:
+        core.slots.append([bytes(400_000)])
+        core.answered_bytes += 400_000
+
+    def leave() -> None:
+        core.take_ready()
+
+    view = memoryview(b"".join(frame(number, AT_ONCE) for number in range(9)))
+    three = len(view) // 3
+    assert core.receive(view, len(view), handle, leave) == (three, 0)
+    assert core.receive(view[three:], 2 * three, handle, leave) == (0, 0)
+    assert not core.may_handle
+    first.answer = [b"there"]
+    assert len(core.take_ready()) == 4 and core.may_handle
+    assert core.receive(view[three:], 2 * three, handle, leave) == (2 * three, 0)
+
+
 def test_no_more_requests_wait_than_there_are_slots() -> None:
     server = Server()
     server.feed(b"".join(frame(number, PROMISED) for number in range(IN_FLIGHT_MAX + 5)))

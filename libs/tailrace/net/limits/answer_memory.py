@@ -1,5 +1,8 @@
 """The memory of one role for large answers, from before they are encoded or received until their clients have them.
 
+A large request of a client takes from it before it is decoded, and its answer takes that over: rows are ten to forty
+times as large as their bytes, and a request may wait with them for records, or for replicas.
+
 Where the budget is used up the next answer waits for its turn before anything of it is made. An answer that comes in
 parts does not wait again: it would keep what the others wait for. While one waits, a client that has not taken its
 answer within 30 s gives way with its connection.
@@ -17,6 +20,7 @@ OWN_BYTES: Final = 65_536  # an answer of so much is not counted
 NOT_KNOWN_BYTES: Final = 16 * 1024 * 1024  # kept for one that is not encoded yet
 TAKEN_WITHIN_MS: Final = 30_000.0
 _LOOK_MS: Final = 1_000.0
+_ROW_TIMES: Final = 40  # a row of 16 bytes takes some 650 while it is answered
 
 
 class AnswerHolder(Protocol):
@@ -24,6 +28,11 @@ class AnswerHolder(Protocol):
 
     def give_way(self, why: str) -> None:
         """It must go."""
+
+
+def of_rows(body_bytes: int, times: int = _ROW_TIMES) -> int:
+    """What the rows of a request of so many bytes may take, its answer's with them."""
+    return min(times * body_bytes, NOT_KNOWN_BYTES)
 
 
 class AnswerMemory:

@@ -95,6 +95,7 @@ class Answering(Receiving):
         core.slots[-1].answer = awaited.result()
         core.stops &= ~AWAITED
         self._flush()
+        self._give_back_taken()
         self._parse()
 
     def flush(self) -> None:

@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any
 from tailrace.errors import ApiError
 from tailrace.net.garbage_collection import COLLECTIONS
 from tailrace.net.large import Large
+from tailrace.net.limits.answer_memory import of_rows
 from tailrace.wire.hot.fetch import Fetch, decode_fetch, encode_fetch_answer, fetch_once, free_rows
 from tailrace_broker.cold_reads.reads import ColdReads
 from tailrace_broker.fetch.consumer import ConsumerFetch
@@ -37,6 +38,7 @@ LARGE_FETCH_BYTES = 16 * 1024  # some 500 partitions: a thread decodes it
 # Some 10,000: a collection walks fewer in well under a millisecond. A client without sessions sends all its partitions
 # again and again, and each of its requests waits for records: collections would be held back forever.
 _HOLDING_BYTES = 256 * 1024
+_ROW_TIMES = 10  # a row of 32 bytes takes some 320 while it is answered
 
 
 class PlainFetch:
@@ -56,6 +58,7 @@ class PlainFetch:
         size_bytes, kept = len(body), [connection.keep(body)]
 
         async def decode() -> Any:
+            await connection.room_for_rows(of_rows(size_bytes, _ROW_TIMES))
             with COLLECTIONS.while_in_use(size_bytes) if size_bytes >= _HOLDING_BYTES else nullcontext():
                 request = await self._large.run(partial(_decode_once, version, kept.pop()))
                 try:

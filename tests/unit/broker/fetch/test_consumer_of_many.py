@@ -15,6 +15,7 @@ import pytest
 from support.broker import TOPIC_ID, Running, batch, running, topic
 from support.waiting import turns_until
 from tailrace.net.connection import Connection
+from tailrace.net.limits.answer_memory import AnswerMemory
 from tailrace.wire.hot.fetch import encode_fetch_answer
 from tailrace.wire.messages import FetchRequest
 from tailrace_broker.fetch import consumer
@@ -114,6 +115,36 @@ async def test_a_waiting_fetch_keeps_neither_its_bytes_nor_collections_from_all_
     assert gc.isenabled()
     await broker.produce(0, batch(b"early"))
     assert [row.partition_index for row in await waiting if row.records] == [0]
+
+
+class Other:
+    """Another connection."""
+
+    def give_way(self, why: str) -> None:
+        pass
+
+
+async def test_a_client_that_names_many_partitions_waits_for_memory(
+    broker: Running, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else many clients that ask at once, or that wait for records, have all their rows there together."""
+    asked, other, found = request((n, 0) for n in range(MANY)), Other(), list[AnswerMemory]()
+    room_for_rows = Connection.room_for_rows
+
+    async def noted(self: Connection, size_bytes: int) -> None:
+        if not self.identity.is_service:
+            found.append(self._service.memory.answers)
+            await found[0].room(other, found[0].max_bytes)
+        await room_for_rows(self, size_bytes)
+
+    monkeypatch.setattr(Connection, "room_for_rows", noted)
+    waiting = asyncio.create_task(broker.client.ask(asked, timeout_ms=60_000, version=12))
+    await turns_until(lambda: found and found[0].waiting_count == 1)
+    (answers,) = found
+    assert len(await fetch(broker, asked)) == MANY  # a service waits for no client
+    answers.give_back(other)
+    assert len((await waiting).responses[0].partitions) == MANY
+    await turns_until(lambda: not answers.held_bytes)
 
 
 async def test_what_comes_while_the_others_are_still_looked_at_is_found(broker: Running) -> None:
