@@ -6,6 +6,7 @@ from typing import Any
 from tailrace.log.config import LogConfig
 from tailrace.log.filesystem.port import Filesystem
 from tailrace.log.log import Log, LogAppendResult
+from tailrace.log.segment.search import max_timestamp
 from tailrace.records.batch import read_header, split
 from tailrace.records.compression import Codec
 from tailrace.records.record import Record, build, iterate
@@ -46,6 +47,11 @@ def records_of(
         found += [record for batch in batches for record in iterate(batch) if record.offset >= position]
         position = read_header(batches[-1]).next_offset  # compaction may have taken the last records of a batch
     return found
+
+
+def newest(log: Log) -> int:
+    """The largest timestamp of any batch, -1 for an empty log."""
+    return max(map(max_timestamp, log.segments))
 
 
 def values_of(log: Log, **where: Any) -> list[bytes | None]:

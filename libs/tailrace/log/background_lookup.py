@@ -1,11 +1,11 @@
-"""A lookup by timestamp that another thread does: it may touch many places of a log, and wait for the disk at each."""
+"""A lookup by timestamp in another thread: it may touch many places of a log, and wait for the disk at each."""
 
 from __future__ import annotations
 
 from tailrace.log import lookup
 from tailrace.log.filesystem.open_files import OpenFiles
 from tailrace.log.local_log import LocalLog
-from tailrace.log.read import TimestampOffset
+from tailrace.log.read import StoppableReads, TimestampOffset
 from tailrace.log.segment.view import SegmentView
 
 
@@ -18,6 +18,7 @@ class Search:
         "_end_offset",
         "_log",
         "_log_end_offset",
+        "_mode",
         "_start_offset",
         "_timestamp_ms",
         "_views",
@@ -26,8 +27,9 @@ class Search:
     def __init__(self, log: LocalLog, timestamp_ms: int | None, end_offset: int) -> None:
         self._log = log
         self._timestamp_ms = timestamp_ms
-        self._start_offset, self._end_offset = log.log_start_offset, end_offset
+        self._start_offset, self._end_offset = log.log_start_offset, min(end_offset, log.log_end_offset)
         self._cuts, self._directory, self._log_end_offset = log.cuts, log.directory, log.log_end_offset
+        self._mode = StoppableReads()
         open_files = OpenFiles(limit=1)  # of those that are not open anyway
         self._views = [
             SegmentView(segment, open_files)
@@ -38,17 +40,16 @@ class Search:
     def run(self) -> TimestampOffset | None:
         """What was there when it was made. May raise anything if it is stale; else ApiError, OSError.
 
-        NotCached after stop().
+        ReadStopped after stop().
         """
-        views = [view.snapshot for view in self._views]
+        views, ends = [view.snapshot for view in self._views], (self._start_offset, self._end_offset)
         if self._timestamp_ms is None:
-            return lookup.of_max_timestamp(views, self._start_offset, self._end_offset, self._log_end_offset)
-        return lookup.first_at_or_after(views, self._timestamp_ms, self._start_offset, self._end_offset)
+            return lookup.of_max_timestamp(views, *ends, self._log_end_offset, self._mode)
+        return lookup.first_at_or_after(views, self._timestamp_ms, *ends, self._mode)
 
     def stop(self) -> None:
-        """Nobody wants to know any more. From any thread."""
-        for view in self._views:
-            view.stop()
+        """What it finds is not wanted any more. From any thread."""
+        self._mode.stop()
 
     @property
     def stale(self) -> bool:

@@ -8,23 +8,20 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Sequence
-from functools import partial
 from itertools import islice
-from math import inf
-from typing import Final
+from typing import Final, overload
 
 from tailrace.errors import ApiError, ErrorCode
-from tailrace.log import append, flush, lookup, truncate
+from tailrace.log import append, flush, truncate
 from tailrace.log.append import LogAppendResult
-from tailrace.log.background_lookup import Search
 from tailrace.log.config import LogSettings
 from tailrace.log.filesystem.port import Filesystem
 from tailrace.log.flush import Flush
 from tailrace.log.local_log import PRODUCER_ID_EXPIRATION_MS, LocalLog, RecoveryResult
 from tailrace.log.producers.snapshots import load_producers
-from tailrace.log.read import Slice, TimestampOffset
+from tailrace.log.read import WAIT, Missing, Needs, ReadMode, Records, Slice, WaitingReads
 from tailrace.log.recovery.loader import RecoveryProgress, recover
-from tailrace.log.segment.search import collect_aborted, end_within, indexes_of, max_timestamp, position_of
+from tailrace.log.segment.search import collect_aborted, end_within, indexes_of, position_of
 from tailrace.log.segment.segment import Segment
 from tailrace.log.segment.sound import damaged, headers, settle
 from tailrace.records.batch import Bytes, WritableBytes
@@ -32,6 +29,7 @@ from tailrace.records.batch import Bytes, WritableBytes
 __all__ = ["Log", "LogAppendResult"]
 
 _COPIED_BYTES: Final = 65_536  # what is sent as a copy, mostly, and so may as well be read to find its end
+_NOTHING: Final = b""
 _ANY_EPOCH: Final = 2**31 - 1
 _NEVER_MS: Final = 2**63 - 1  # flush.ms, by default
 
@@ -118,82 +116,98 @@ class Log(LocalLog):
 
     # -- read --------------------------------------------------------------------------------------------------------
 
-    def read_cached(self, offset: int, max_bytes: int, max_offset: int | None = None, min_one: bool = True) -> Slice:
-        """As read; NotCached where finding the batches would have to wait for the disk."""
-        self.segments.reader.waits = False
-        try:
-            return self.read(offset, max_bytes, max_offset, min_one)
-        finally:
-            self.segments.reader.waits = True
-
-    def read(self, offset: int, max_bytes: int, max_offset: int | None = None, min_one: bool = True) -> Slice:
+    @overload
+    def read(
+        self,
+        offset: int,
+        max_bytes: int,
+        max_offset: int | None = None,
+        min_one: bool = True,
+        mode: WaitingReads = WAIT,
+    ) -> Records: ...
+    @overload
+    def read(
+        self, offset: int, max_bytes: int, max_offset: int | None, min_one: bool, mode: ReadMode
+    ) -> Records | Needs: ...
+    def read(
+        self, offset: int, max_bytes: int, max_offset: int | None = None, min_one: bool = True, mode: ReadMode = WAIT
+    ) -> Records | Needs:
         """Whole batches from the one that holds offset, out of one segment, below max_offset (the high watermark).
 
-        At most max_bytes, but at least one batch if min_one; empty at the end. OFFSET_OUT_OF_RANGE outside the log.
+        At most max_bytes, but at least one batch if min_one; empty at the end. OFFSET_OUT_OF_RANGE outside the log. In
+        a mode that does not wait it may be what has to happen first (read.py).
         """
         end_offset = self.log_end_offset
         if not self.log_start_offset <= offset <= end_offset:
             message = f"offset {offset} is outside [{self.log_start_offset}, {end_offset}]"
             raise ApiError(ErrorCode.OFFSET_OUT_OF_RANGE, message)
         limit = end_offset if max_offset is None or max_offset > end_offset else max_offset
-        segments = self.segments
         if offset >= limit:
-            return Slice(segments.active.file, 0, 0)
+            return Records(self.segments.active.file, 0, 0)
+        try:
+            return self._read(offset, limit, max_bytes, min_one, mode)
+        except Missing as missing:
+            return missing.needs
+
+    def _read(self, offset: int, limit: int, max_bytes: int, min_one: bool, mode: ReadMode) -> Records:
+        segments = self.segments
         place = segments.places.get(offset)
         known = place is not None and place[1] < place[0].size_bytes
         if place is None or not known:
-            place = self._locate(offset)
+            place = self._locate(offset, mode)
         segment, start = place
-        end, next_offset = self._end_in(segment, limit)
-        data: Bytes = b""
+        end, next_offset = self._end_in(segment, limit, mode)
+        data: Bytes | None = None
         if end - start > max_bytes:
             if max_bytes <= _COPIED_BYTES:
-                data = segment.read_to(start, start + max_bytes)
-            end, next_offset = end_within(segment, start, start + max_bytes, data)
+                data = segment.read_to(start, start + max_bytes, mode)
+            end, next_offset = end_within(segment, start, start + max_bytes, data or _NOTHING, mode)
             if end == start and min_one:
-                end, next_offset = self._one(segment, start, end, next_offset)
+                end, next_offset = self._one(segment, start, mode)
         if segment.holes:
-            return self._read_beside_holes(offset, limit, max_bytes, min_one)
+            return self._read_beside_holes(offset, limit, max_bytes, min_one, mode)
+        if end > start and (start < segment.sound_from or end > segment.sound_to):
+            settled = settle(segment, start, end, next_offset, offset if known else -1, mode)
+            if settled is None:
+                return self._read(offset, limit, max_bytes, min_one, mode)
+            end, next_offset = settled
         segments.remember(next_offset, segment, end)
-        closed = segment is not segments.active
-        piece = Slice(segment.file, start, max(0, end - start), next_offset, closed=closed)
-        if 0 < piece.length <= len(data):
-            piece.data = data
-        if start < segment.sound_from or end > segment.sound_to:
-            piece.unsettled = partial(settle, segment, start, piece.length, offset if known else -1)
-        return piece
+        if data is not None and not 0 < end - start <= len(data):
+            data = None
+        return Records(segment.file, start, max(0, end - start), next_offset, segment is not segments.active, data)
 
-    def _one(self, segment: Segment, start: int, end: int, next_offset: int) -> tuple[int, int]:
+    def _one(self, segment: Segment, start: int, mode: ReadMode) -> tuple[int, int]:
         """(end position, offset there) of the batch at start."""
-        for at, header in headers(segment, start):
+        for at, header in headers(segment, start, mode):
             return at + header.size_bytes, header.next_offset
-        return end, next_offset
+        return start, -1
 
-    def _read_beside_holes(self, offset: int, limit: int, max_bytes: int, min_one: bool) -> Slice:
+    def _read_beside_holes(self, offset: int, limit: int, max_bytes: int, min_one: bool, mode: ReadMode) -> Records:
         """As read, where a segment is known to be damaged."""
         self.segments.places.clear()
-        segment, start = self._locate(offset)
+        segment, start = self._locate(offset, mode)
         hole = segment.hole_behind(start)
         if hole is not None and hole.position <= start:
             raise damaged(segment, hole)
-        end, next_offset = self._end_in(segment, limit)
+        end, next_offset = self._end_in(segment, limit, mode)
         if hole is not None and hole.position < end:
             end, next_offset = hole.position, hole.first_offset
         if end - start > max_bytes:
-            end, next_offset = end_within(segment, start, start + max_bytes)
+            end, next_offset = end_within(segment, start, start + max_bytes, mode=mode)
             if end == start and min_one:
-                end, next_offset = self._one(segment, start, end, next_offset)
-        return Slice(segment.file, start, max(0, end - start), next_offset)
+                end, next_offset = self._one(segment, start, mode)
+        closed = segment is not self.segments.active
+        return Records(segment.file, start, max(0, end - start), next_offset, closed)
 
-    def _locate(self, offset: int) -> tuple[Segment, int]:
+    def _locate(self, offset: int, mode: ReadMode) -> tuple[Segment, int]:
         """The segment and position of the batch that holds offset or, where compaction left a gap, of the next."""
         for segment in self.segments[self.segments.index_of(offset) :]:
-            position = position_of(segment, offset)
+            position = position_of(segment, offset, mode)
             if position < segment.size_bytes:
                 return segment, position
         return self.segments.active, self.segments.active.size_bytes
 
-    def _end_in(self, segment: Segment, limit: int) -> tuple[int, int]:
+    def _end_in(self, segment: Segment, limit: int, mode: ReadMode) -> tuple[int, int]:
         """(end position, offset there) of the part of segment that lies below limit."""
         if segment is self.segments.active:
             segment_end = self.log_end_offset
@@ -205,7 +219,7 @@ class Log(LocalLog):
         place = self.segments.places.get(limit)
         if place is not None and place[0] is segment:
             return place[1], limit
-        position = position_of(segment, limit)
+        position = position_of(segment, limit, mode)
         self.segments.remember(limit, segment, position)
         return position, limit
 
@@ -226,45 +240,11 @@ class Log(LocalLog):
         first = self.segments.index_of(offset)
         return collect_aborted(islice(self.segments, first, None), offset, piece.next_offset)
 
-    # -- look up -----------------------------------------------------------------------------------------------------
-
-    @property
-    def max_timestamp(self) -> int:
-        """The largest timestamp of any batch, -1 for an empty log."""
-        return max(max_timestamp(segment) for segment in self.segments)
-
-    def offset_for_timestamp(self, timestamp_ms: int, max_offset: int | None = None) -> TimestampOffset | None:
-        """The first record below max_offset whose timestamp is timestamp_ms or later."""
-        end_offset = self.log_end_offset if max_offset is None else min(max_offset, self.log_end_offset)
-        return lookup.first_at_or_after(self.segments, timestamp_ms, self.log_start_offset, end_offset)
-
-    def offset_of_max_timestamp(self, max_offset: int | None = None) -> TimestampOffset | None:
-        """The first record below max_offset with the largest timestamp (KIP-734)."""
-        end_offset = self.log_end_offset if max_offset is None else min(max_offset, self.log_end_offset)
-        return lookup.of_max_timestamp(self.segments, self.log_start_offset, end_offset, self.log_end_offset)
-
-    def search(self, timestamp_ms: int | None, max_offset: int) -> Search:
-        """offset_for_timestamp, or offset_of_max_timestamp for None, for another thread to run."""
-        return Search(self, timestamp_ms, min(max_offset, self.log_end_offset))
-
-    def search_in_haste(self, timestamp_ms: int | None, max_offset: int) -> TimestampOffset | None:
-        """What such a search finds, at once; NotCached where it would wait for the disk or take long."""
-        reader = self.segments.reader
-        reader.waits, reader.left_bytes = False, lookup.BYTES_IN_HASTE
-        try:
-            if timestamp_ms is None:
-                return self.offset_of_max_timestamp(max_offset)
-            return self.offset_for_timestamp(timestamp_ms, max_offset)
-        finally:
-            reader.waits, reader.left_bytes = True, inf
+    # -- epochs ------------------------------------------------------------------------------------------------------
 
     def end_offset_for_epoch(self, leader_epoch: int) -> tuple[int, int]:
         """(largest epoch not above leader_epoch, its end offset), (-1, -1) if unknown (KIP-320)."""
         return self.epochs.end_offset_for(leader_epoch, self.log_end_offset)
-
-    def epoch_at(self, offset: int) -> int:
-        """The leader epoch that wrote offset, -1 if unknown."""
-        return self.epochs.epoch_at(offset)
 
     # -- cut ---------------------------------------------------------------------------------------------------------
 

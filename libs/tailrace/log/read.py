@@ -1,113 +1,72 @@
-"""What a read of a log returns."""
+"""A read of a log as a value, and the modes in which one gets the bytes of its files.
+
+    Records     whole batches: a slice of one segment's file
+    NeedsPages  bytes that the disk has to bring into memory first
+    NeedsScan   a segment that another thread has to look through first
+
+Only a mode that does not wait gets one of the last two, and reads again once the bytes are there or the scan has run.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from math import inf
-from typing import NamedTuple, Protocol
+from typing import Final, NamedTuple, Protocol, TypeAlias
 
-from tailrace.log.filesystem.held_ranges import BorrowedBytes
 from tailrace.log.filesystem.port import File
 from tailrace.records.batch import Bytes
-
-
-class Reader:
-    """Who reads a log's segments now. Who does not wait for the disk gets NotCached where he would have to."""
-
-    __slots__ = ("left_bytes", "stopped", "waits")
-
-    def __init__(self) -> None:
-        self.waits = True
-        self.stopped = False  # gets NotCached, and nothing else
-        self.left_bytes: float = inf  # what he may still look at before it takes too long: then NotCached as well
-
-    @property
-    def in_haste(self) -> bool:
-        """Whether he wants what costs little and nothing else: all the rest somebody else does for him."""
-        return self.left_bytes < inf
-
-    def stop(self) -> None:
-        """He does not want anything any more. From any thread."""
-        self.stopped = True
-        self.waits = False
 
 
 class Slice:
     """Bytes of one segment that stay valid while the slice is held, also if the segment is deleted meanwhile."""
 
-    __slots__ = (
-        "closed",
-        "data",
-        "file",
-        "length",
-        "loan",
-        "next_offset",
-        "position",
-        "unsettled",
-    )
+    __slots__ = ("file", "length", "next_offset", "position")
 
-    def __init__(self, file: File, position: int, length: int, next_offset: int = -1, *, closed: bool = False) -> None:
+    def __init__(self, file: File, position: int, length: int, next_offset: int = -1) -> None:
         self.file = file
         self.position = position
         self.length = length
         self.next_offset = next_offset  # of what follows its batches in the log
-        self.closed = closed  # nothing more is appended to the segment
-        self.loan: BorrowedBytes | None = None  # what it is sent from in place of the page cache
-        # Looks at the headers, where nobody did yet, waiting for the disk or not: how many bytes are sound. None once
-        # that is known.
-        self.unsettled: Callable[[bool], int] | None = None
-        self.data: Bytes | None = None  # itself and perhaps more, where who found its end has read it
 
     def __len__(self) -> int:
         return self.length
 
     def read(self) -> bytes:
-        """The bytes by pread, CORRUPT_MESSAGE if they are no sound batches.
-
-        Give file.fileno(), position and length to sendfile instead where that is cheaper, once it is settled.
-        """
-        self.settle()
-        if self.data is not None:
-            return bytes(memoryview(self.data)[: self.length])
-        if self.loan is not None:
-            return self.loan.read(self.length, self.position)
+        """The bytes. Give file.fileno(), position and length to sendfile instead where that is cheaper."""
         return self.file.pread(self.length, self.position) if self.length else b""
 
-    def read_cached(self) -> Bytes | None:
-        """As read, or None or NotCached where the disk would have to be waited for."""
-        if self.unsettled is not None and not self.cached():
-            return None
+
+class Records(Slice):
+    """Whole batches that follow one another."""
+
+    __slots__ = ("closed", "data")
+
+    def __init__(
+        self,
+        file: File,
+        position: int,
+        length: int,
+        next_offset: int = -1,
+        closed: bool = False,
+        data: Bytes | None = None,
+    ) -> None:
+        self.file = file
+        self.position = position
+        self.length = length
+        self.next_offset = next_offset
+        self.closed = closed  # nothing more is appended to the segment
+        self.data = data  # the bytes, and perhaps more of them, where finding their end has read them
+
+    def read(self) -> bytes:
+        """As Slice.read."""
         if self.data is not None:
-            return memoryview(self.data)[: self.length]
-        if not self.length:
-            return b""
-        if self.borrow():
-            assert self.loan is not None
-            return self.loan.read(self.length, self.position)
-        return self.file.pread_cached(self.length, self.position)
+            return bytes(memoryview(self.data)[: self.length])
+        return self.file.pread(self.length, self.position) if self.length else b""
 
-    def cached(self) -> bool:
-        """Whether all of it is in memory, as far as a look at some pages of the page cache tells. Raises NotCached."""
-        if not self.borrow() and not self.file.cached(self.length, self.position):
-            return False
-        self.settle(wait=False)
-        return True
 
-    def borrow(self) -> bool:
-        """Whether it lies in memory besides the page cache, and stays there as long as the slice is held."""
-        if self.loan is None and self.length and (held := self.file.held) is not None:
-            self.loan = held.lend(self.length, self.position)
-        return self.loan is not None
+class NeedsPages(NamedTuple):
+    """Bytes of a segment that are not in memory."""
 
-    def settle(self, *, wait: bool = True) -> None:
-        """Shortens it to the sound batches at its beginning; CORRUPT_MESSAGE if there are none. May read the disk."""
-        if self.unsettled is not None:
-            self.length = self.unsettled(wait)
-            self.unsettled = None
-
-    def warm(self) -> None:
-        """Returns when it is in the page cache; the kernel reads ahead for who goes on behind it."""
-        self.file.warm(self.length, self.position)
+    slice: Slice
+    closed: bool  # nothing more is appended to the segment
 
 
 class SegmentScan(Protocol):
@@ -121,16 +80,100 @@ class SegmentScan(Protocol):
         ...
 
 
-class NotCached(Exception):
-    """The disk would have to be waited for, which the reader did not want.
+class NeedsScan(NamedTuple):
+    """A segment whose indexes or damage no read in this mode can find out."""
 
-    It may try again once `piece` is warm or, where it is a SegmentScan, done.
-    """
+    scan: SegmentScan
 
-    def __init__(self, piece: Slice | SegmentScan) -> None:
-        what = f"{piece.length} bytes at {piece.position} are" if isinstance(piece, Slice) else "what a scan finds is"
-        super().__init__(f"{what} not in the page cache")
-        self.piece = piece
+
+Needs: TypeAlias = NeedsPages | NeedsScan
+
+
+class Missing(Exception):
+    """What a read needs, on its way out of the segments; Log.read returns it."""
+
+    def __init__(self, needs: Needs) -> None:
+        super().__init__(needs)
+        self.needs = needs
+
+
+class ReadMode:
+    """The way in which a read gets the bytes of a file, and what it leaves to another thread."""
+
+    __slots__ = ()
+    waits = True  # for the disk, and for whatever takes long
+    in_haste = False  # wants what costs little, and no scan either
+
+    def read(self, file: File, length: int, position: int) -> Bytes | None:
+        """The bytes, None where the disk would have to be waited for."""
+        return file.pread(length, position)
+
+    def look(self, file: File, length: int, position: int) -> Bytes | None:
+        """As read, of the bytes and perhaps more that follow: only to be looked at before anything else happens."""
+        return self.read(file, length, position)
+
+
+class WaitingReads(ReadMode):
+    """A read that is answered however long it takes."""
+
+    __slots__ = ()
+
+    def look(self, file: File, length: int, position: int) -> Bytes | None:
+        """As ReadMode.look."""
+        return file.pread(length, position)
+
+
+class StoppableReads(ReadMode):
+    """The same in a thread, until another one stops it."""
+
+    __slots__ = ("_stopped",)
+
+    def __init__(self) -> None:
+        self._stopped = False
+
+    def stop(self) -> None:
+        """The result is not wanted any more. From any thread."""
+        self._stopped = True
+
+    def read(self, file: File, length: int, position: int) -> Bytes | None:
+        """As ReadMode.read. Raises ReadStopped."""
+        if self._stopped:
+            raise ReadStopped
+        return file.pread(length, position)
+
+
+class ReadStopped(Exception):
+    """A read whose result is not wanted any more."""
+
+
+class CachedReads(ReadMode):
+    """A read of what is in the page cache."""
+
+    __slots__ = ()
+    waits = False
+
+    def read(self, file: File, length: int, position: int) -> Bytes | None:
+        """As ReadMode.read."""
+        return file.pread_cached(length, position)
+
+
+class InHaste(CachedReads):
+    """The same of some bytes, and of nothing else that takes long."""
+
+    __slots__ = ("left_bytes",)
+    in_haste = True
+
+    def __init__(self, left_bytes: int) -> None:
+        self.left_bytes = left_bytes
+
+    def read(self, file: File, length: int, position: int) -> Bytes | None:
+        """As ReadMode.read."""
+        self.left_bytes -= length
+        return file.pread_cached(length, position) if self.left_bytes >= 0 else None
+
+
+WAIT: Final = WaitingReads()
+CACHED: Final = CachedReads()
 
 
 class TimestampOffset(NamedTuple):

@@ -15,7 +15,6 @@ from weakref import ref
 from tailrace.log.config import LogSettings
 from tailrace.log.filesystem.names import DELETED_SUFFIX
 from tailrace.log.filesystem.pending_deletions import PendingDeletions
-from tailrace.log.read import Reader
 from tailrace.log.segment.search import indexes_of
 from tailrace.log.segment.segment import SUFFIXES, Segment
 
@@ -35,7 +34,6 @@ class LogSegments(Sequence[Segment]):
         self._segments = segments
         self.bases = [segment.base_offset for segment in segments]
         self.active = segments[-1]
-        self.reader = Reader()
         self.places: dict[int, tuple[Segment, int]] = {}  # where the batch after a finished read begins
         self.pending_deletions = PendingDeletions()  # a log directory has one for all its logs
         self.has_aborted = any(segment.aborted for segment in segments)  # or had since the log was opened
@@ -64,10 +62,10 @@ class LogSegments(Sequence[Segment]):
             self.own(segment)
 
     def own(self, segment: Segment) -> Segment:
-        """Makes the segment one of this log's: with its settings, its reader, and telling it of damage."""
+        """Makes the segment one of this log's: with its settings, and telling it of damage."""
         segment.index_interval_bytes = self._settings.index_interval_bytes
         segment.index_bytes = self._settings.segment_index_bytes
-        segment.on_damage, segment.reader = self._hears, self.reader
+        segment.on_damage = self._hears
         return segment
 
     def heard_damage(self, segment: Segment) -> None:

@@ -6,6 +6,7 @@ import random
 from itertools import pairwise
 
 from sim.log.model import Batch, Model, Violation
+from tailrace.log import lookup
 from tailrace.log.log import Log
 from tailrace.log.segment.search import position_of
 from tailrace.log.segment.sound import headers
@@ -146,7 +147,7 @@ class Checker:
         for batch in batches:
             header = batch.header
             if header.base_offset >= log.log_start_offset:
-                epoch = log.epoch_at(header.base_offset)
+                epoch = log.epochs.epoch_at(header.base_offset)
                 forgotten = epoch < 0 and header.base_offset < self.model.highest_start
                 if epoch != header.partition_leader_epoch and not forgotten:
                     raise Violation(f"epoch {epoch} at {header.base_offset}, not {header.partition_leader_epoch}")
@@ -194,11 +195,11 @@ class Checker:
         ]
         for _ in range(LOOKUPS if records else 0):
             wanted = self.dice.choice(records).timestamp + self.dice.choice((-1, 0, 1))
-            hit = log.offset_for_timestamp(wanted, high_watermark)
+            hit = lookup.find(log, wanted, high_watermark)
             truth = next((record.offset for record in records if record.timestamp >= wanted), None)
             if (hit.offset if hit else None) != truth:
                 raise Violation(f"timestamp {wanted} is found at {hit}, not at {truth}")
-        newest = log.offset_of_max_timestamp(high_watermark)
+        newest = lookup.find(log, None, high_watermark)
         largest = max(records, key=lambda record: (record.timestamp, -record.offset), default=None)
         if (newest.offset if newest else None) != (largest.offset if largest else None):
             raise Violation(f"the newest record is found at {newest}, not at {largest}")

@@ -13,6 +13,7 @@ from itertools import pairwise
 
 from sim.log.model import Violation
 from tailrace.errors import ApiError, ErrorCode
+from tailrace.log import lookup
 from tailrace.log.directory.checkpoint_copies import COPY_SUFFIX, decode_copy
 from tailrace.log.directory.log_dir import LogDir, LogDirRefused
 from tailrace.log.filesystem.memory import MemoryFilesystem
@@ -81,7 +82,7 @@ def look(logs: LogDir, log: Log) -> Seen:
 
 def _offset(log: Log, timestamp: int) -> int | None:
     try:
-        found = log.offset_for_timestamp(timestamp)
+        found = lookup.find(log, timestamp)
     except ApiError:
         return None
     return None if found is None else found.offset

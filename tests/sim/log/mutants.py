@@ -18,6 +18,7 @@ from tailrace.log.local_log import LocalLog
 from tailrace.log.log import Log
 from tailrace.log.producers import state
 from tailrace.log.producers.state import ProducerState
+from tailrace.log.read import WAIT, ReadMode
 from tailrace.log.recovery import loader
 from tailrace.log.segment import search, tail
 from tailrace.log.segment.index import INDEX_SUFFIX, TIME_INDEX_SUFFIX, OffsetIndex, TimeIndex
@@ -73,8 +74,8 @@ def _written_after_all(self: append.PendingAppend) -> None:
         ]
 
 
-def _by_batch(segment: Segment, position: int, header: BatchHeader) -> list[Any]:
-    first = islice(_RECORDS(segment, position, header), 1)
+def _by_batch(segment: Segment, position: int, header: BatchHeader, mode: ReadMode) -> list[Any]:
+    first = islice(_RECORDS(segment, position, header, mode), 1)
     return [(header.max_timestamp, offset) for _, offset in first]
 
 
@@ -91,7 +92,7 @@ def _forgets_where(self: LocalLog, offset: int) -> None:
     self.log_start_offset = max(0, min(offset, self.log_start_offset) - 1) if offset else 0
 
 
-def _believed(segment: Segment) -> tuple[OffsetIndex, TimeIndex]:
+def _believed(segment: Segment, mode: ReadMode = WAIT) -> tuple[OffsetIndex, TimeIndex]:
     segment.forget_indexes()
     assert segment.indexes is not None
     segment.indexes[0].load(segment.filesystem, segment.path(INDEX_SUFFIX), segment.size_bytes)

@@ -46,7 +46,7 @@ async def codes(node: Running) -> list[int]:
 def epochs(node: Running) -> list[int]:
     """In which leader epochs the records of the partition without other replicas are."""
     log = node.broker.led("t", ALONE).log
-    return [log.epoch_at(offset) for offset in range(log.log_end_offset)]
+    return [log.epochs.epoch_at(offset) for offset in range(log.log_end_offset)]
 
 
 @asynccontextmanager

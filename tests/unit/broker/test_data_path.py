@@ -21,7 +21,7 @@ from support.broker import (
 )
 from support.records_field import iterate_all
 from tailrace.errors import ErrorCode
-from tailrace.log.read import Slice
+from tailrace.log.filesystem.real import RealFile
 from tailrace.net.client import Disconnected
 from tailrace.records.record import Record, build
 from tailrace.wire import codec
@@ -669,12 +669,12 @@ async def test_what_goes_in_and_out_is_counted(tmp_path: Path) -> None:
 async def test_a_disk_that_cannot_be_read_is_a_storage_error_of_its_partition(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def fail(self: Slice) -> bytes:
+    def fail(*_: object) -> bytes:
         raise OSError(5, "Input/output error")
 
     async with running(tmp_path) as broker:
         await broker.produce(0, batch(b"a"))
-        monkeypatch.setattr(Slice, "read_cached", fail)
+        monkeypatch.setattr(RealFile, "pread_cached", fail)
         assert (await broker.fetch(0, 0)).error_code == ErrorCode.KAFKA_STORAGE_ERROR
 
 

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from support.logs import NOW, append, records_of, with_settings
 from support.transactions import data_batch, marker_batch, write
 from tailrace.inspect.verify import verify
+from tailrace.log import lookup
 from tailrace.log.directory.checkpoint_copies import COPY_SUFFIX
 from tailrace.log.directory.log_dir import LogDir
 from tailrace.log.filesystem import checkpoints
@@ -78,7 +79,7 @@ def test_a_sound_directory_has_no_finding_and_stays_as_it_is(sound: Path) -> Non
 def answers(path: Path) -> object:
     """What a broker would answer from this partition: its records, and the offset of every timestamp."""
     log = Log.open(RealFilesystem(), str(path), CONFIG, recovery_point=10**6, clean=True)
-    found = [log.offset_for_timestamp(NOW + step) for step in range(150)]
+    found = [lookup.find(log, NOW + step) for step in range(150)]
     return records_of(log), found, log.epochs.entries()
 
 

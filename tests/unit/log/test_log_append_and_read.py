@@ -7,9 +7,21 @@ from typing import Any
 import pytest
 
 from support.batches import Batch
-from support.logs import DIRECTORY, NOW, SMALL, append, open_log, records_of, some_batch, values_of, with_settings
+from support.logs import (
+    DIRECTORY,
+    NOW,
+    SMALL,
+    append,
+    newest,
+    open_log,
+    records_of,
+    some_batch,
+    values_of,
+    with_settings,
+)
 from support.records_field import iterate_all
 from tailrace.errors import ApiError, ErrorCode
+from tailrace.log import lookup
 from tailrace.log.filesystem.memory import MemoryFilesystem
 from tailrace.log.filesystem.port import read_file
 from tailrace.log.log import Log
@@ -23,7 +35,7 @@ def test_batches_get_consecutive_offsets_and_the_leaders_epoch() -> None:
     first, second = log.append([some_batch(b"a", b"b"), some_batch(b"c")], 7, NOW)
     assert (first.base_offset, first.last_offset, second.base_offset, log.log_end_offset) == (0, 1, 2, 3)
     assert [record.value for record in records_of(log)] == [b"a", b"b", b"c"]
-    assert (log.leader_epoch, log.epoch_at(2), log.end_offset_for_epoch(7)) == (7, 7, (7, 3))
+    assert (log.leader_epoch, log.epochs.epoch_at(2), log.end_offset_for_epoch(7)) == (7, 7, (7, 3))
 
 
 def test_all_batches_of_one_append_go_out_with_one_write() -> None:
@@ -89,7 +101,7 @@ def test_a_coordinator_may_write_what_a_client_may_not() -> None:
 def test_log_append_time_is_stamped_and_answered() -> None:
     log = open_log(MemoryFilesystem(), with_settings(message_timestamp_type="LogAppendTime"))
     (answer,) = log.append([some_batch(b"x", timestamp=5)], 0, NOW)
-    assert (answer.log_append_time_ms, records_of(log)[0].timestamp, log.max_timestamp) == (NOW, NOW, NOW)
+    assert (answer.log_append_time_ms, records_of(log)[0].timestamp, newest(log)) == (NOW, NOW, NOW)
 
 
 @pytest.mark.parametrize("codec", list(Codec))
@@ -307,7 +319,7 @@ def test_a_follower_takes_a_gap_of_more_offsets_than_a_segment_can_hold() -> Non
     assert [record.offset for record in records_of(open_log(filesystem, config))] == offsets
     follower = open_log(filesystem, config, recovery_point=offsets[-1] + 1)
     assert [record.offset for record in records_of(follower)] == offsets
-    assert follower.offset_for_timestamp(0) == (follower.max_timestamp, offsets[0], 0)
+    assert lookup.find(follower, 0) == (newest(follower), offsets[0], 0)
 
 
 @pytest.mark.parametrize("offset", range(13))
@@ -344,5 +356,5 @@ def test_the_time_index_has_no_entry_for_what_has_no_timestamp() -> None:
         times = read_file(filesystem, f"{DIRECTORY}/{base:020}.timeindex")
         assert read_file(filesystem, f"{DIRECTORY}/{base:020}.index")
         assert times == (b"" if base < log.segments.active.base_offset else struct.pack(">qi", NOW, 28 - base))
-    found = open_log(filesystem, clean=True, recovery_point=30).offset_for_timestamp(0)
+    found = lookup.find(open_log(filesystem, clean=True, recovery_point=30), 0)
     assert found is not None and (found.offset, found.timestamp) == (28, NOW)

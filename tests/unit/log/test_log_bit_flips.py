@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from support.logs import DIRECTORY, NOW, append, open_log, some_batch, with_settings
 from tailrace.errors import ApiError, ErrorCode
+from tailrace.log import lookup
 from tailrace.log.filesystem.memory import MemoryFilesystem
 from tailrace.log.log import Log
 from tailrace.log.read import TimestampOffset
@@ -62,7 +63,7 @@ def consumed(log: Log, max_bytes: int) -> Iterator[int]:
 
 def looked_up(log: Log, timestamp: int) -> TimestampOffset | None:
     try:
-        return log.offset_for_timestamp(timestamp)
+        return lookup.find(log, timestamp)
     except ApiError as refused:
         assert refused.code == ErrorCode.CORRUPT_MESSAGE
         return None

@@ -5,9 +5,10 @@ import random
 
 import pytest
 
-from support.logs import DIRECTORY, NOW, SMALL, open_log, some_batch, values_of, with_settings
+from support.logs import DIRECTORY, NOW, SMALL, newest, open_log, some_batch, values_of, with_settings
 from support.logs import append as append_to
 from tailrace.errors import ErrorCode
+from tailrace.log import lookup
 from tailrace.log.config import LogConfig
 from tailrace.log.filesystem.memory import MemoryFilesystem, Stopped
 from tailrace.log.log import Log
@@ -103,8 +104,8 @@ def test_indexes_of_a_segment_that_was_flushed_and_then_rolled_survive_a_crash(w
         assert flushed_and_rolled(filesystem, when).recovery_point == 8
         filesystem.crash(random.Random(seed))
         log = open_log(filesystem, recovery_point=8)
-        assert log.max_timestamp == NOW + 7
-        assert [log.offset_for_timestamp(NOW + number).offset for number in range(8)] == list(range(8))  # type: ignore[union-attr]
+        assert newest(log) == NOW + 7
+        assert [lookup.find(log, NOW + number).offset for number in range(8)] == list(range(8))  # type: ignore[union-attr]
 
 
 def test_a_segment_whose_indexes_could_not_be_synced_is_not_closed_by_a_second_try() -> None:

@@ -5,6 +5,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from support.logs import DIRECTORY, NOW, open_log, records_of, with_settings
+from tailrace.log import lookup
 from tailrace.log.filesystem.memory import MemoryFilesystem
 from tailrace.log.filesystem.port import join
 from tailrace.log.retention import delete_retention
@@ -88,10 +89,10 @@ class LogAgainstAList(RuleBasedStateMachine):
         found = records_of(self.log, max_bytes=300)
         assert [(record.offset, record.timestamp, record.value) for record in found] == expected
         newest = max((timestamp for _, timestamp, _ in expected), default=None)
-        largest = self.log.offset_of_max_timestamp()
+        largest = lookup.find(self.log, None)
         assert (largest.timestamp if largest else None) == newest
         first_late = next((offset for offset, timestamp, _ in expected if timestamp >= 25), None)
-        late = self.log.offset_for_timestamp(25)
+        late = lookup.find(self.log, 25)
         assert (late.offset if late else None) == first_late
 
 

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from tailrace.log.config import LogConfig
 from tailrace.log.filesystem.memory import MemoryFilesystem
 from tailrace.log.log import Log
+from tailrace.log.read import WAIT
 from tailrace.log.segment.search import end_within
 from tailrace.records.batch import HEADER_SIZE
 from tailrace.records.record import Record, build
@@ -50,7 +51,7 @@ def test_a_small_read_takes_its_bytes_along_with_what_says_where_it_ends(monkeyp
     for _ in range(60):
         log.append([bytearray(batch)], 0, 1)
     length, everything = len(batch), log.read(0, 1 << 20).read()
-    assert log.read_cached(0, 2 * length).next_offset == 6  # whose place is known from now on
+    assert log.read(0, 2 * length).next_offset == 6  # whose place is known from now on
     asked: list[tuple[int, int]] = []
     read = log.segments.active.file.pread
 
@@ -60,15 +61,15 @@ def test_a_small_read_takes_its_bytes_along_with_what_says_where_it_ends(monkeyp
 
     monkeypatch.setattr(log.segments.active.file, "pread", noted)
     for count in (1, 2, 5):
-        piece = log.read_cached(6, count * length + 10)
-        assert piece.read_cached() == piece.read() == everything[2 * length : (2 + count) * length]
+        piece = log.read(6, count * length + 10)
+        assert piece.read() == everything[2 * length : (2 + count) * length]
         assert asked == [(2 * length, count * length + 10 + HEADER_SIZE)]
         asked.clear()
-    piece = log.read_cached(6, 10)  # the batch is larger
-    assert piece.read_cached() == everything[2 * length : 3 * length]
+    piece = log.read(6, 10)  # the batch is larger
+    assert piece.read() == everything[2 * length : 3 * length]
     assert asked[-1] == (2 * length, length)
     asked.clear()
-    large = log.read_cached(6, 50 * length + 10)  # one that may be sent uncopied
+    large = log.read(6, 50 * length + 10)  # one that may be sent uncopied
     assert large.length == 50 * length and sum(size for _, size in asked) < length
 
 
@@ -82,7 +83,7 @@ def test_what_is_known_changes_nothing_of_where_a_read_ends(
         places.append(log.segments.active.size_bytes)
         log.append([bytearray(build([Record(value=bytes(size))] * 2))], 0, 1)
     segment, start = log.segments.active, data.draw(st.sampled_from(places))
-    known = segment.read_to(start, start + max_bytes)
+    known = segment.read_to(start, start + max_bytes, WAIT)
     assert end_within(segment, start, start + max_bytes, known) == end_within(segment, start, start + max_bytes)
     torn = known[: data.draw(st.integers(0, len(known)))]
     assert end_within(segment, start, start + max_bytes, torn) == end_within(segment, start, start + max_bytes)

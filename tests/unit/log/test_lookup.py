@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from support.batches import Batch, record
-from support.logs import NOW, append, open_log, records_of, with_settings
+from support.logs import NOW, append, newest, open_log, records_of, with_settings
 from tailrace.log import lookup
 from tailrace.log.compaction import plan
 from tailrace.log.filesystem.memory import MemoryFilesystem
@@ -27,11 +27,11 @@ def test_timestamps_are_found_exactly_in_any_order_and_codec(seed: int) -> None:
     everything = records_of(log)
     for timestamp in range(0, 510, 7):
         expected = next((record for record in everything if record.timestamp >= timestamp), None)
-        found = log.offset_for_timestamp(timestamp)
+        found = lookup.find(log, timestamp)
         assert (found and found.offset) == (expected and expected.offset)
         assert found is None or (found.leader_epoch == 3 and expected and found.timestamp == expected.timestamp)
     newest = max(everything, key=lambda record: record.timestamp)
-    largest = log.offset_of_max_timestamp()
+    largest = lookup.find(log, None)
     assert largest is not None and (largest.offset, largest.timestamp) == (newest.offset, newest.timestamp)
 
 
@@ -39,28 +39,28 @@ def test_lookups_stop_at_the_high_watermark() -> None:
     log = open_log(MemoryFilesystem())
     for timestamp in (10, 50, 20, 90):
         append(log, b"v", timestamp=timestamp)
-    assert log.offset_for_timestamp(60, max_offset=3) is None
-    largest = log.offset_of_max_timestamp(max_offset=3)
+    assert lookup.find(log, 60, max_offset=3) is None
+    largest = lookup.find(log, None, max_offset=3)
     assert largest is not None and (largest.offset, largest.timestamp) == (1, 50)
 
 
 def test_an_empty_log_has_no_timestamps() -> None:
     log = open_log(MemoryFilesystem())
-    assert log.offset_for_timestamp(0) is None
-    assert log.offset_of_max_timestamp() is None
-    assert log.max_timestamp == -1
+    assert lookup.find(log, 0) is None
+    assert lookup.find(log, None) is None
+    assert newest(log) == -1
 
 
 def test_of_records_that_carry_no_timestamp_the_first_is_the_newest() -> None:
     log = open_log(MemoryFilesystem())
     append(log, b"a", b"b", timestamp=-1)
     append(log, b"c", timestamp=-1)
-    assert log.offset_of_max_timestamp() == (-1, 0, 0)
+    assert lookup.find(log, None) == (-1, 0, 0)
     log.advance_log_start_offset(1)
-    assert log.offset_of_max_timestamp() == (-1, 1, 0)
-    assert log.offset_for_timestamp(0) is None
+    assert lookup.find(log, None) == (-1, 1, 0)
+    assert lookup.find(log, 0) is None
     log.advance_log_start_offset(3)
-    assert log.offset_of_max_timestamp() is None
+    assert lookup.find(log, None) is None
 
 
 def test_a_batch_of_nonsense_is_found_by_its_header() -> None:
@@ -68,7 +68,7 @@ def test_a_batch_of_nonsense_is_found_by_its_header() -> None:
     nonsense = bytearray(Batch(attributes=Codec.ZSTD, payload=b"not zstd", base_timestamp=70).encode())
     assert log.append([nonsense], 0, NOW)[0].error_code == 0
     append(log, b"v", timestamp=80)
-    found, largest = log.offset_for_timestamp(60), log.offset_of_max_timestamp()
+    found, largest = lookup.find(log, 60), lookup.find(log, None)
     assert found is not None and (found.offset, found.timestamp) == (0, 70)
     assert largest is not None and (largest.offset, largest.timestamp) == (1, 80)
 
@@ -77,7 +77,7 @@ def test_a_deleted_record_is_not_the_newest_any_more() -> None:
     log = open_log(MemoryFilesystem())
     log.append([build([Record(timestamp=9), Record(timestamp=3), Record(timestamp=5)])], 0, NOW)
     log.advance_log_start_offset(1)
-    largest = log.offset_of_max_timestamp()
+    largest = lookup.find(log, None)
     assert largest is not None and (largest.offset, largest.timestamp) == (2, 5)
 
 
@@ -94,7 +94,7 @@ def test_the_newest_record_is_found_where_a_newer_batch_was_emptied() -> None:
     assert compaction is not None
     compaction.run()
     plan.finish(log, compaction)
-    newest = log.offset_of_max_timestamp()
+    newest = lookup.find(log, None)
     assert newest is not None
     assert (newest.offset, newest.timestamp) == (2, NOW + 2)
 
@@ -103,7 +103,7 @@ def test_the_newest_record_is_found_below_a_high_watermark_inside_a_batch() -> N
     log = open_log(MemoryFilesystem())
     records = [Record(timestamp=NOW + time, value=b"v") for time in (3, 1, 7)]
     log.append([build(records)], 0, NOW)
-    assert [log.offset_of_max_timestamp(end) for end in (1, 2)] == [(NOW + 3, 0, 0)] * 2
+    assert [lookup.find(log, None, end) for end in (1, 2)] == [(NOW + 3, 0, 0)] * 2
 
 
 def test_a_lookup_holds_one_record_of_a_batch_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -118,7 +118,7 @@ def test_a_lookup_holds_one_record_of_a_batch_at_a_time(monkeypatch: pytest.Monk
             yield entry
 
     monkeypatch.setattr(lookup, "entries", counted)
-    found = log.offset_for_timestamp(NOW + 3)
+    found = lookup.find(log, NOW + 3)
     assert found is not None and (found.offset, read) == (3, [0, 1, 2, 3])
 
 
@@ -128,7 +128,7 @@ def test_a_lookup_makes_nothing_of_a_records_headers() -> None:
     log.append([bytearray(Batch(records=[record(0, b"v", headers=[("", b"")] * count)]).encode())], 0, NOW)
     tracemalloc.start()
     try:
-        assert log.offset_for_timestamp(0) is not None
+        assert lookup.find(log, 0) is not None
         _, most = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()

@@ -13,7 +13,6 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Final
 
-from tailrace.log.filesystem.held_ranges import HeldRanges
 from tailrace.log.filesystem.open_files import OpenFiles
 from tailrace.log.filesystem.port import File, FileStat, Filesystem
 from tailrace.records.batch import Bytes
@@ -140,11 +139,11 @@ class GuardedFile:
         return self._file.unsynced
 
     @property
-    def held(self) -> HeldRanges | None:
+    def held(self) -> object | None:
         return self._file.held
 
     @held.setter
-    def held(self, held: HeldRanges | None) -> None:
+    def held(self, held: object | None) -> None:
         self._file.held = held
 
     def owe_sync(self) -> None:

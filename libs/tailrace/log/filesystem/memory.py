@@ -8,7 +8,6 @@ import weakref
 from collections.abc import Callable, Iterator, Sequence
 from typing import Final, NamedTuple, TypeAlias
 
-from tailrace.log.filesystem.held_ranges import HeldRanges
 from tailrace.log.filesystem.open_files import OpenFiles
 from tailrace.log.filesystem.port import FileStat
 from tailrace.records.batch import Bytes
@@ -164,7 +163,7 @@ class MemoryFile:
         self._inode = inode
         # An error that no sync has told of yet is told to who opens the file after it, too.
         self._heard = inode.errors if inode.told else inode.errors - 1
-        self.held: HeldRanges | None = None
+        self.held: object | None = None
         self.unsynced = False
         inode.open_files.add(self)
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
-from tailrace.log.filesystem.held_ranges import HeldRanges
 from tailrace.log.filesystem.open_files import OpenFiles
 from tailrace.records.batch import Bytes
 
@@ -23,7 +22,7 @@ class FileStat(NamedTuple):
 class File(Protocol):
     """An open file. It stays readable after its name is removed, until the last reference to it goes."""
 
-    held: HeldRanges | None  # parts of it besides the page cache; None again when it is written to, or read again
+    held: object | None  # what a reader keeps of its bytes; None again when it is written to, or read again
 
     @property
     def unsynced(self) -> bool:

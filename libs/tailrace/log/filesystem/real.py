@@ -8,7 +8,6 @@ import os
 from collections.abc import Sequence
 from typing import Final
 
-from tailrace.log.filesystem.held_ranges import HeldRanges
 from tailrace.log.filesystem.open_files import OpenFiles
 from tailrace.log.filesystem.page_cache import bring, resident
 from tailrace.log.filesystem.port import FileStat
@@ -28,7 +27,7 @@ class RealFile:
 
     def __init__(self, path: str, flags: int) -> None:
         self._fd = -1
-        self.held: HeldRanges | None = None
+        self.held: object | None = None
         self.unsynced = False
         self._may_wait = True  # until the file system says that it knows no reads that do not wait, as tmpfs does
         self._fd = os.open(path, flags | os.O_CLOEXEC, FILE_MODE)

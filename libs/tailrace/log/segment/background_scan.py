@@ -1,4 +1,4 @@
-"""What another thread does for a segment whose indexes or damage a reader could not wait for."""
+"""What another thread does for a segment whose indexes or damage a read could not wait for."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from tailrace.log.segment.view import BackgroundScan
 
 
 def run(scan: BackgroundScan) -> None:
-    """In a thread; raises what reading raises, NotCached if it was stopped."""
+    """In a thread; raises what reading raises, ReadStopped if it was stopped."""
     segment = scan.view.snapshot
     try:
-        indexes_of(segment)  # also finds out what is wrong, if that is where it shows
+        indexes_of(segment, scan.mode)  # also finds out what is wrong, if that is where it shows
         if scan.examine is not None and not segment.examined:
-            scan.examine(segment)
+            scan.examine(segment, scan.mode)
         scan.done = True
     finally:
         scan.failed = not scan.done

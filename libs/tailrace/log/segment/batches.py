@@ -11,6 +11,7 @@ from itertools import islice
 from struct import Struct
 from typing import Final
 
+from tailrace.log.read import WAIT, ReadMode
 from tailrace.log.segment.segment import Segment
 from tailrace.records.batch import HEADER_SIZE, LOG_OVERHEAD, MAGIC, BatchHeader, Bytes, read_header
 
@@ -29,13 +30,13 @@ def fits(header: BatchHeader, position: int, size_bytes: int) -> bool:
     )
 
 
-def raw_headers(segment: Segment, position: int) -> Iterator[tuple[int, BatchHeader]]:
+def raw_headers(segment: Segment, position: int, mode: ReadMode = WAIT) -> Iterator[tuple[int, BatchHeader]]:
     """(position, header) of every batch from position on, to the first that cannot be one; in whatever order."""
     size, chunk, start = segment.size_bytes, _NOTHING, position
     while position + HEADER_SIZE <= size:
         if position - start + HEADER_SIZE > len(chunk):
             start = position
-            chunk = segment.heads(position, position)
+            chunk = segment.heads(position, position, mode)
             if len(chunk) < HEADER_SIZE:
                 return
         header = read_header(chunk, position - start)
@@ -52,9 +53,9 @@ def ends_with(segment: Segment, last: BatchHeader, position: int, size_bytes: in
     )
 
 
-def follows(segment: Segment, position: int) -> bool:
+def follows(segment: Segment, position: int, mode: ReadMode) -> bool:
     """Whether the batch at position ends before the next begins."""
-    found = list(islice(raw_headers(segment, position), 2))
+    found = list(islice(raw_headers(segment, position, mode), 2))
     if len(found) == 2:
         return found[0][1].next_offset <= found[1][1].base_offset
     return len(found) == 1 and ends_with(segment, found[0][1], position, segment.size_bytes)

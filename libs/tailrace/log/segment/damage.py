@@ -13,6 +13,7 @@ from functools import partial
 from typing import Final
 
 from tailrace.errors import ApiError
+from tailrace.log.read import WAIT, ReadMode
 from tailrace.log.segment.batches import fits, raw_headers
 from tailrace.log.segment.segment import Hole, Segment
 from tailrace.log.segment.view import BackgroundScan, scanned, want
@@ -28,7 +29,12 @@ _MAX_RELATIVE_OFFSET: Final = 2**31 - 1
 
 
 def walk(
-    segment: Segment, position: int, expected: int, ceiling: int | None, anchor: int | None = None
+    segment: Segment,
+    position: int,
+    expected: int,
+    ceiling: int | None,
+    anchor: int | None = None,
+    mode: ReadMode = WAIT,
 ) -> Iterator[tuple[int, BatchHeader] | Hole]:
     """The sound batches and the holes from position on, where a batch of offset expected or later begins.
 
@@ -36,7 +42,7 @@ def walk(
     """
     while position < segment.size_bytes:
         last: BatchHeader | None = None
-        for at, header in raw_headers(segment, position):
+        for at, header in raw_headers(segment, position, mode):
             if last is not None:
                 if header.base_offset < last.next_offset:
                     break
@@ -55,23 +61,29 @@ def walk(
         position, expected = end, next_offset
 
 
-def examine(segment: Segment, *, suspected: bool = True, anchor: int | None = None, doubted: int | None = None) -> None:
+def examine(
+    segment: Segment,
+    mode: ReadMode = WAIT,
+    *,
+    suspected: bool = True,
+    anchor: int | None = None,
+    doubted: int | None = None,
+) -> None:
     """Finds all that is wrong by walking the whole segment, and makes its indexes again from what is sound.
 
     anchor is where the last segment should end; suspected=False: nothing is wrong but what this finds, and the
-    batch at `doubted` if its CRC is. A reader who does not wait gets NotCached, for another thread has to do it.
+    batch at `doubted` if its CRC is. For a read that does not wait another thread has to do it.
     """
     if scanned(segment) and segment.examined:
         return
-    if not segment.reader.waits:
-        view_examine = partial(examine, suspected=suspected, doubted=doubted)
-        want(segment, BackgroundScan(segment, view_examine))
+    if not mode.waits:
+        want(segment, BackgroundScan(segment, partial(examine, suspected=suspected, doubted=doubted)), mode)
     if doubted is not None:
         suspected = intact(segment, doubted) is None
     known = segment.indexes is not None
     segment.forget_indexes()
     holes: list[Hole] = []
-    for found in walk(segment, 0, segment.base_offset, segment.end_offset, anchor):
+    for found in walk(segment, 0, segment.base_offset, segment.end_offset, anchor, mode):
         if isinstance(found, Hole):
             holes.append(found)
         else:

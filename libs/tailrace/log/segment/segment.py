@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 
 from tailrace.log.filesystem.open_files import OpenFiles
 from tailrace.log.filesystem.port import File, Filesystem, join
-from tailrace.log.read import NotCached, Reader, SegmentScan, Slice
+from tailrace.log.read import WAIT, Missing, NeedsPages, ReadMode, SegmentScan, Slice
 from tailrace.log.segment.index import (
     INDEX_SUFFIX,
     OFFSET_ENTRY_SIZE,
@@ -86,7 +86,6 @@ class Segment:
         "name_suffix",
         "on_damage",
         "ragged",
-        "reader",
         "scan",
         "size_bytes",
         "sound_from",
@@ -115,8 +114,7 @@ class Segment:
         self.examined = False  # something was wrong, and its holes are all that is
         self.holes: tuple[Hole, ...] = ()
         self.on_damage: Callable[[Segment], None] = _nobody
-        self.reader = Reader()  # the log's own, once it has the segment
-        self.scan: SegmentScan | None = None  # wanted by a reader that does not wait for the disk
+        self.scan: SegmentScan | None = None  # wanted by a read that does not wait for the disk
         self._open_files = filesystem.open_files
         self._file: File | None = None
         # Of a closed segment loaded when first asked for: search.indexes_of.
@@ -301,45 +299,36 @@ class Segment:
         """Whether all its batches are known to be earlier; that costs nothing."""
         return self.indexes is not None and self.latest_timestamp < timestamp
 
-    def heads(self, at: int, first: int, limit: int | None = None) -> Bytes:
+    def heads(self, at: int, first: int, mode: ReadMode, limit: int | None = None) -> Bytes:
         """The bytes from `at` on that are looked through for heads of batches, the last of which begins at `limit`.
 
-        NotCached asks for all from `first`.
+        Where they are missing all from `first` is.
         """
         length = min(_WALK_BYTES, self.size_bytes - at)
         if limit is not None:
             length = min(length, max(0, limit - at) + HEADER_SIZE)
-        reader = self.reader
-        if not (reader.waits or reader.stopped or reader.in_haste) and (held := self.file.held) is not None:
-            seen = held.peek(length, at)
-            if seen is not None:
-                return seen
-        return self._pread(length, at, first)
+        seen = mode.look(self.file, length, at)
+        if seen is None:
+            raise self.missing(first, at + length)
+        return seen
 
-    def _pread(self, length: int, position: int, first: int) -> Bytes:
-        reader = self.reader
-        if reader.waits:
-            return self.file.pread(length, position)
-        reader.left_bytes -= length
-        file = self.file
-        data: Bytes | None = None
-        if not reader.stopped and reader.left_bytes >= 0:
-            held = file.held
-            data = None if held is None else held.read(length, position)
-            # What is on its way is not looked for by a read that must not wait: the kernel would begin to read it, too.
-            if data is None and (held is None or not held.awaits(length, position)):
-                data = file.pread_cached(length, position)
+    def read_to(self, position: int, limit: int, mode: ReadMode) -> Bytes:
+        """The bytes from position to limit, and the head of the batch that may begin there."""
+        return self._read(min(limit + HEADER_SIZE, self.size_bytes) - position, position, mode)
+
+    def read_batch(self, position: int, header: BatchHeader, mode: ReadMode = WAIT) -> Bytes:
+        """The whole batch that header describes."""
+        return self._read(header.size_bytes, position, mode)
+
+    def _read(self, length: int, position: int, mode: ReadMode) -> Bytes:
+        data = mode.read(self.file, length, position)
         if data is None:
-            raise NotCached(Slice(file, first, position + length - first, closed=self.end_offset is not None))
+            raise self.missing(position, position + length)
         return data
 
-    def read_to(self, position: int, limit: int) -> Bytes:
-        """The bytes from position to limit, and the head of the batch that may begin there."""
-        return self._pread(min(limit + HEADER_SIZE, self.size_bytes) - position, position, position)
-
-    def read_batch(self, position: int, header: BatchHeader) -> Bytes:
-        """The whole batch that header describes."""
-        return self._pread(header.size_bytes, position, position)
+    def missing(self, position: int, end: int) -> Missing:
+        """These bytes are, for a read that does not wait."""
+        return Missing(NeedsPages(Slice(self.file, position, end - position), self.end_offset is not None))
 
     def hole_at(self, position: int) -> Hole | None:
         """The hole that the position lies in."""

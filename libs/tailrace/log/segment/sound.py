@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from tailrace.errors import ApiError
-from tailrace.log.read import NotCached, Slice
+from tailrace.log.read import WAIT, Missing, NeedsPages, ReadMode
 from tailrace.log.segment.batches import ends_with, raw_headers
 from tailrace.log.segment.damage import examine
 from tailrace.log.segment.segment import Hole, Segment
@@ -19,7 +19,7 @@ _NOTHING: Bytes = b""
 MOST_LOOKED_AT: Final = 256  # a quarter of a millisecond
 
 
-def headers(segment: Segment, position: int) -> Iterator[tuple[int, BatchHeader]]:
+def headers(segment: Segment, position: int, mode: ReadMode = WAIT) -> Iterator[tuple[int, BatchHeader]]:
     """(position, header) of every sound batch from the one at position on, without reading the records.
 
     Looks one batch ahead: where that does not follow, the segment is examined before either is believed.
@@ -30,7 +30,7 @@ def headers(segment: Segment, position: int) -> Iterator[tuple[int, BatchHeader]
             position = hole.end
             continue
         last: BatchHeader | None = None
-        for at, header in raw_headers(segment, position):
+        for at, header in raw_headers(segment, position, mode):
             if last is not None:
                 if header[0] < last.next_offset:
                     break
@@ -44,7 +44,7 @@ def headers(segment: Segment, position: int) -> Iterator[tuple[int, BatchHeader]
                 yield position, last
                 return
         if not segment.examined:
-            examine(segment)
+            examine(segment, mode)
         elif last is None:
             return
         elif not (segment.holes and segment.hole_at(position)):
@@ -52,8 +52,8 @@ def headers(segment: Segment, position: int) -> Iterator[tuple[int, BatchHeader]
             position += last.size_bytes
 
 
-def follow_one_another(segment: Segment, start: int, end: int, lowest: int) -> int | None:
-    """How far batches of offset lowest or later fill [start, end), and what is behind them follows.
+def follow_one_another(segment: Segment, start: int, end: int, lowest: int, mode: ReadMode) -> tuple[int, int] | None:
+    """How far batches of offset lowest or later fill [start, end), and what is behind them follows: (end, next offset).
 
     None where they do not. No more than MOST_LOOKED_AT of them are looked at: the event loop has others to serve.
     """
@@ -61,7 +61,7 @@ def follow_one_another(segment: Segment, start: int, end: int, lowest: int) -> i
     at, expected, left = start, lowest, MOST_LOOKED_AT
     while at + HEADER_SIZE <= size:
         if at - first + HEADER_SIZE > len(chunk):
-            first, chunk = at, segment.heads(at, at)
+            first, chunk = at, segment.heads(at, at, mode)
             if len(chunk) < HEADER_SIZE:
                 break
         base_offset, length, magic, delta = PLACE.unpack_from(chunk, at - first)
@@ -71,47 +71,37 @@ def follow_one_another(segment: Segment, start: int, end: int, lowest: int) -> i
         if base_offset < expected:
             return None
         if at >= end or not left:
-            return at if at <= end else None
+            return (at, expected) if at <= end else None
         at, expected, left = behind, base_offset + delta + 1, left - 1
     whole = at == end == size and (segment.end_offset is None or expected <= segment.end_offset)
-    return end if whole else None
+    return (end, expected) if whole else None
 
 
-def settle(segment: Segment, start: int, length: int, lowest: int, wait: bool) -> int:
-    """How many of these bytes are known to be sound batches now; CORRUPT_MESSAGE if already the first is not.
+def settle(
+    segment: Segment, start: int, end: int, next_offset: int, lowest: int, mode: ReadMode
+) -> tuple[int, int] | None:
+    """(end, next offset) of the bytes from start on, up to end, that are known to be sound batches now.
 
-    What was found sound is not looked at again. NotCached unless `wait`, or where the reader does not.
+    None where the segment is examined now instead. What was found sound is not looked at again.
     """
-    reader = segment.reader
-    waits, reader.waits = reader.waits, reader.waits and wait
     try:
-        return _settle(segment, start, length, lowest)
-    except NotCached as cold:
-        if not isinstance(cold.piece, Slice):
+        reached = (end, next_offset) if segment.examined else follow_one_another(segment, start, end, lowest, mode)
+        if reached is None:
+            examine(segment, mode)
+            return None
+        if reached[0] == end:
+            reached = end, next_offset
+    except Missing as missing:
+        if not isinstance(missing.needs, NeedsPages):
             raise
-        behind = cold.piece.position + cold.piece.length  # all of it at once
-        closed = segment.end_offset is not None
-        raise NotCached(Slice(segment.file, start, max(start + length, behind) - start, closed=closed)) from None
-    finally:
-        reader.waits = waits
-
-
-def _settle(segment: Segment, start: int, length: int, lowest: int) -> int:
-    end = start + length
-    if not segment.holes:
-        reached = end if segment.examined else follow_one_another(segment, start, end, lowest)
-        if reached is not None:
-            if start <= segment.sound_to and reached >= segment.sound_from:
-                segment.sound_from = min(start, segment.sound_from)
-                segment.sound_to = max(reached, segment.sound_to)
-            else:
-                segment.sound_from, segment.sound_to = start, reached
-            return reached - start
-        examine(segment)
-    hole = segment.hole_behind(start)
-    if hole is not None and hole.position <= start:
-        raise damaged(segment, hole)
-    return length if hole is None else min(end, hole.position) - start
+        behind = missing.needs.slice.position + missing.needs.slice.length  # all of it at once
+        raise segment.missing(start, max(end, behind)) from None
+    if start <= segment.sound_to and reached[0] >= segment.sound_from:
+        segment.sound_from = min(start, segment.sound_from)
+        segment.sound_to = max(reached[0], segment.sound_to)
+    else:
+        segment.sound_from, segment.sound_to = start, reached[0]
+    return reached
 
 
 def damaged(segment: Segment, hole: Hole) -> ApiError:

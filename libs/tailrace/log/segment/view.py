@@ -11,11 +11,11 @@ from functools import partial
 from typing import NoReturn, TypeAlias
 
 from tailrace.log.filesystem.open_files import OpenFiles
-from tailrace.log.read import NotCached
+from tailrace.log.read import Missing, NeedsScan, ReadMode, StoppableReads
 from tailrace.log.segment.batches import raw_headers
 from tailrace.log.segment.segment import Segment
 
-Examine: TypeAlias = Callable[[Segment], None]
+Examine: TypeAlias = Callable[[Segment, ReadMode], None]
 
 
 def _note(damages: list[int], view: Segment) -> None:
@@ -34,10 +34,6 @@ class SegmentView:
         self._damages: list[int] = []
         self.snapshot.on_damage = partial(_note, self._damages)
 
-    def stop(self) -> None:
-        """Nobody wants it any more: NotCached in its thread."""
-        self.snapshot.reader.stop()
-
     def take_up(self) -> bool:
         """The segment knows what was found out, and tells of damage; it was not cut since.
 
@@ -55,14 +51,10 @@ class SegmentView:
         segment.copy_marks(view)
         if examined:
             segment.examined, segment.holes = True, view.holes
-        waits, segment.reader.waits = segment.reader.waits, True
-        try:
-            for position, header in raw_headers(segment, size):  # appended since, so in the page cache
-                segment.note(header, position)
-            if segment.end_offset is not None:
-                segment.note_latest()
-        finally:
-            segment.reader.waits = waits
+        for position, header in raw_headers(segment, size):  # appended since, so in the page cache
+            segment.note(header, position)
+        if segment.end_offset is not None:
+            segment.note_latest()
         if self._damages:
             segment.on_damage(segment)
         return True
@@ -71,14 +63,15 @@ class SegmentView:
 class BackgroundScan:
     """A segment for another thread, to load its indexes or examine it (background_scan.run).
 
-    NotCached tells of it; what needs it has it run, and reads again. It runs once, however many need it.
+    NeedsScan has it; a read that gets it has it run, and reads again. It runs once, however many need it.
     """
 
-    __slots__ = ("done", "examine", "failed", "view")
+    __slots__ = ("done", "examine", "failed", "mode", "view")
 
     def __init__(self, segment: Segment, examine: Examine | None = None) -> None:
         self.view = SegmentView(segment, OpenFiles())
         self.examine = examine  # None: its indexes alone are wanted
+        self.mode = StoppableReads()
         self.done = self.failed = False
 
     def take_up(self) -> bool:
@@ -86,13 +79,13 @@ class BackgroundScan:
         return self.view.take_up()
 
 
-def want(segment: Segment, scan: BackgroundScan) -> NoReturn:
-    """Raises NotCached: another thread must scan the segment, unless one does so already."""
-    if segment.reader.in_haste:
-        raise NotCached(scan)  # what does the rest for it scans as well
+def want(segment: Segment, scan: BackgroundScan, mode: ReadMode) -> NoReturn:
+    """Raises Missing: another thread must scan the segment, unless one does so already."""
+    if mode.in_haste:
+        raise Missing(NeedsScan(scan))  # what does the rest for it scans as well
     if segment.scan is None or segment.scan.failed:
         segment.scan = scan
-    raise NotCached(segment.scan)
+    raise Missing(NeedsScan(segment.scan))
 
 
 def scanned(segment: Segment) -> bool:

@@ -15,37 +15,58 @@ import socket
 from collections import deque
 from collections.abc import Callable, Iterable
 from contextlib import suppress
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, Protocol, TypeAlias
 
-from tailrace.log.read import Slice
+from tailrace.log.read import Records, Slice
+from tailrace.records.batch import Bytes
 
 # What one turn of the event loop sends to one client that takes everything at once.
 _TURN_BYTES = 4_194_304
 
 # Sends of a slice what the socket of this descriptor takes at once, and reports later how many bytes that were, None if
 # that is unknown, and whether it failed then. False, and nothing is reported, where it cannot.
-Carrier: TypeAlias = Callable[[Slice, int, Callable[[int | None, bool], None]], bool]
+Carrier: TypeAlias = Callable[["PacedSlice", int, Callable[[int | None, bool], None]], bool]
+
+
+class BorrowedBytes(Protocol):
+    """Bytes of a file that stay where they are in memory, besides the page cache, as long as the loan is held."""
+
+    def read(self, length: int, position: int) -> bytes:
+        """A copy of some of them, by their place in the file."""
+        ...
+
+    def parts(self, length: int, position: int) -> list[tuple[int, int]]:
+        """Where they lie in the memory that they are lent from: (place, length), one after the other."""
+        ...
+
+    def view(self, length: int, position: int) -> Bytes:
+        """The first of these parts."""
+        ...
 
 
 class PacedSlice:
-    """A slice that is sent in turns of turn_bytes, or by its carrier."""
+    """A slice that is sent in turns of turn_bytes, or by its carrier; from a loan of its bytes if there is one."""
 
-    __slots__ = ("carrier", "slice", "turn_bytes")
+    __slots__ = ("carrier", "loan", "slice", "turn_bytes")
 
-    def __init__(self, piece: Slice, turn_bytes: int, carrier: Carrier | None) -> None:
+    def __init__(
+        self, piece: Slice, turn_bytes: int, carrier: Carrier | None, loan: BorrowedBytes | None = None
+    ) -> None:
         self.slice = piece
         self.turn_bytes = turn_bytes
         self.carrier = carrier
+        self.loan = loan
 
     def __len__(self) -> int:
         return self.slice.length
 
     def read(self) -> bytes:
         """As Slice.read."""
-        return self.slice.read()
+        piece = self.slice
+        return piece.read() if self.loan is None else self.loan.read(piece.length, piece.position)
 
 
-FILE_PIECES: Final = frozenset({Slice, PacedSlice})
+FILE_PIECES: Final = frozenset({Slice, Records, PacedSlice})
 
 
 class Outbox:
@@ -102,7 +123,7 @@ class Outbox:
         """Whether somebody else sends the oldest piece now."""
         piece = pieces[0]
         if not self._carried and type(piece) is PacedSlice and piece.carrier is not None:
-            self._carried = piece.carrier(piece.slice, self._fd, self._told)
+            self._carried = piece.carrier(piece, self._fd, self._told)
             if not self._carried:
                 piece.carrier = None
         return self._carried
@@ -131,18 +152,18 @@ class Outbox:
         """Sends of the oldest piece what the socket takes; returns how much of this turn that was."""
         piece = pieces[0]
         if type(piece) is PacedSlice:
-            sent, turn = self._send_file(piece.slice, piece.turn_bytes), _TURN_BYTES
-        elif type(piece) is Slice:
+            sent, turn = self._send_file(piece.slice, piece.turn_bytes, piece.loan), _TURN_BYTES
+        elif isinstance(piece, Slice):
             turn = sent = self._send_file(piece, _TURN_BYTES)
         else:
             turn = sent = self._sock.send(piece, socket.MSG_MORE if len(pieces) > 1 else 0)
         self._pop(sent)
         return turn
 
-    def _send_file(self, piece: Slice, most: int) -> int:
+    def _send_file(self, piece: Slice, most: int, loan: BorrowedBytes | None = None) -> int:
         most = min(piece.length, most)
-        if piece.loan is not None:
-            sent = self._sock.send(piece.loan.view(most, piece.position))
+        if loan is not None:
+            sent = self._sock.send(loan.view(most, piece.position))
         else:
             sent = os.sendfile(self._fd, piece.file.fileno(), piece.position, most)
         if not sent:
@@ -183,9 +204,7 @@ class Outbox:
 def _rest(piece: Any, sent: int) -> Any:
     """What is left of a piece."""
     if type(piece) is PacedSlice:
-        return PacedSlice(_rest(piece.slice, sent), piece.turn_bytes, piece.carrier)
-    if type(piece) is not Slice:
-        return memoryview(piece)[sent:]
-    rest = Slice(piece.file, piece.position + sent, piece.length - sent)
-    rest.loan = piece.loan
-    return rest
+        return PacedSlice(_rest(piece.slice, sent), piece.turn_bytes, piece.carrier, piece.loan)
+    if isinstance(piece, Slice):
+        return Slice(piece.file, piece.position + sent, piece.length - sent)
+    return memoryview(piece)[sent:]

@@ -78,7 +78,7 @@ class PooledBytes:
 
 
 class HeldBlocks:
-    """What the pool holds of one file (Held). It does not know the file, so that one that was deleted is not kept."""
+    """What the pool holds of one file (File.held), which it does not know: so one that was deleted is not kept."""
 
     __slots__ = ("blocks", "pool", "refused")
 
@@ -88,12 +88,12 @@ class HeldBlocks:
         self.refused = False  # it cannot be read past the page cache
 
     def read(self, length: int, position: int) -> bytes | None:
-        """As Held.read."""
+        """A copy, or None where not all of it is held."""
         loan = self.lend(length, position)
         return None if loan is None else loan.read(length, position)
 
     def peek(self, length: int, position: int) -> memoryview | None:
-        """As Held.peek."""
+        """So many bytes and perhaps more, uncopied: only to be looked at before anything else happens."""
         number, within = divmod(position, BLOCK_BYTES)
         block = self.blocks.get(number)
         if block is None or within + length > block.length:
@@ -102,7 +102,7 @@ class HeldBlocks:
         return self.pool.memory[block.place + within : block.place + block.length]
 
     def lend(self, length: int, position: int) -> PooledBytes | None:
-        """As Held.lend."""
+        """A loan of these bytes; None where not all of them are held."""
         first, last, blocks = position // BLOCK_BYTES, (position + length - 1) // BLOCK_BYTES, []
         for number in range(first, last + 1):
             block = self.blocks.get(number)
@@ -112,7 +112,7 @@ class HeldBlocks:
         return PooledBytes(self.pool, first, blocks) if blocks else None
 
     def awaits(self, length: int, position: int) -> bool:
-        """As Held.awaits."""
+        """Whether some of it is being read from the disk."""
         self.pool.take_back()
         blocks = self.blocks
         numbers = range(position // BLOCK_BYTES, (position + length - 1) // BLOCK_BYTES + 1)
@@ -122,6 +122,12 @@ class HeldBlocks:
         """All of the file goes through the page cache from now on."""
         self.refused = True
         self.blocks = {}
+
+
+def lent(piece: Slice) -> PooledBytes | None:
+    """The bytes of the slice, if the pool holds all of them; they stay there as long as the loan is held."""
+    held = piece.file.held
+    return held.lend(piece.length, piece.position) if isinstance(held, HeldBlocks) and piece.length else None
 
 
 class PooledSlice(Slice):

@@ -15,9 +15,11 @@ import asyncio
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
-from tailrace.log.read import Slice
+from tailrace.log.read import WAIT, Records, Slice
 from tailrace.net.transport.outbox import Carrier, PacedSlice
-from tailrace_broker.cold_reads.pool import BLOCK_BYTES, BlockPool, HeldBlocks, PooledSlice
+from tailrace.records.batch import Bytes
+from tailrace_broker.cold_reads.memory import IN_MEMORY
+from tailrace_broker.cold_reads.pool import BLOCK_BYTES, BlockPool, HeldBlocks, PooledSlice, lent
 
 # Below it a copy is cheaper than the calls (dataplane.md).
 _SENDFILE_BYTES: Final = 65_536
@@ -65,12 +67,15 @@ class ColdReader:
         The last batch's end is found by a look behind it, which is to be there by then, too.
         """
         if id(piece.file) in self._scans:
-            return piece.length > 0 and not piece.borrow()
+            return piece.length > 0 and lent(piece) is None
         run = self._runs.get(id(piece.file))
         return run is not None and piece.position + 2 * piece.length > run[0] >= piece.position - _MOST_AHEAD_BYTES
 
     def wants(self, piece: Slice, pool: BlockPool | None = None) -> Sequence[Slice]:
-        """What is to be brought for this piece: more than it, if it goes on. Forgets a file that is cold no more."""
+        """What is to be brought for this piece: more than it, if it goes on. Forgets a file that is cold no more.
+
+        pool: what a scan is read into, if the piece may be.
+        """
         file = id(piece.file)
         to, ahead = self._runs.pop(file, (-1, 0))
         scanned = self._scans.pop(file, -1)
@@ -82,8 +87,9 @@ class ColdReader:
                 return [piece]
         except OSError:
             return [piece]  # who brings it hears of it
-        scan = piece.closed and self._brought_bytes >= _SCAN_BYTES
-        blocks = self._claim(pool, piece, piece.position, min(end + _LOOK_BYTES, size)) if pool and scan else None
+        blocks: list[PooledSlice] | None = None
+        if pool is not None and self._brought_bytes >= _SCAN_BYTES:
+            blocks = self._claim(pool, piece, piece.position, min(end + _LOOK_BYTES, size))
         if blocks:
             self._scans[file] = blocks[-1].position + BLOCK_BYTES
             _forget_first(self._scans)
@@ -154,23 +160,34 @@ def scans(piece: Slice, state: dict[str, Any]) -> bool:
     return reader is not None and reader.scans(piece)
 
 
-def loaded(piece: Slice, sends_files: bool, state: dict[str, Any], *, wait: bool = False) -> Any:
-    """The records as they will be sent; to who reads cold data by somebody else, or else in slices.
+def loaded(records: Records, sends_files: bool, state: dict[str, Any], *, wait: bool = False) -> Any:
+    """The records as they will be sent: a copy, or a slice of the file or of the pool.
 
-    None where the disk would have to be waited for and `wait` is not set.
+    To a connection that reads cold data the worker sends them, or else the event loop in turns. None where the disk
+    would have to be waited for and `wait` is not set.
     """
     reader: ColdReader | None = state.get(_COLD)
-    if reader is not None and not wait and reader.must_wait(piece):
+    if reader is not None and not wait and reader.must_wait(records):
         return None
-    records: Any = piece
-    if not sends_files or piece.length < _SENDFILE_BYTES:
-        records = piece.read() if wait else piece.read_cached()
-    elif wait:
-        piece.settle()
-    elif not piece.cached():
+    sent: Any
+    if not sends_files or records.length < _SENDFILE_BYTES:
+        sent = _copied(records, wait)
+        if sent is not None and reader is not None and reader.reads(records):
+            reader.soon_go_on(records)
+        return sent
+    loan = lent(records)
+    if loan is None and not wait and not records.file.cached(records.length, records.position):
         return None
-    if reader is not None and reader.reads(piece):
-        reader.soon_go_on(piece)
-        if records is piece:
-            return PacedSlice(piece, _SLICE_BYTES, reader.carrier)
-    return records
+    if reader is not None and reader.reads(records):
+        reader.soon_go_on(records)
+        return PacedSlice(records, _SLICE_BYTES, reader.carrier, loan)
+    return records if loan is None else PacedSlice(records, _SLICE_BYTES, None, loan)
+
+
+def _copied(records: Records, wait: bool) -> Bytes | None:
+    length = records.length
+    if records.data is not None:
+        return memoryview(records.data)[:length]
+    if not length:
+        return b""
+    return (WAIT if wait else IN_MEMORY).read(records.file, length, records.position)

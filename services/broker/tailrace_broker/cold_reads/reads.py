@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, Final, TypeAlias
 
-from tailrace.log.read import SegmentScan, Slice
+from tailrace.log.read import Needs, NeedsPages, Slice
 from tailrace.log.segment.view import BackgroundScan
 from tailrace_broker.cold_reads.messages import MOST_AT_ONCE
 from tailrace_broker.cold_reads.pool import PooledSlice
@@ -114,24 +114,25 @@ class ColdReads:
         self.pool_bytes = 0  # and into the pool
         self._timer: asyncio.TimerHandle | None = None  # until the pool is looked after
 
-    def start(
-        self, state: dict[str, Any], wanted: Sequence[Slice | SegmentScan], done: Callable[[OSError | None], None]
-    ) -> ColdRead:
+    def start(self, state: dict[str, Any], wanted: Sequence[Needs], done: Callable[[OSError | None], None]) -> ColdRead:
         """For the connection with this state.
 
-        Calls done once all pieces are in the page cache, or one cannot be read; not if the job is cancelled.
+        Calls done once all that is wanted is in memory, or something cannot be read; not if the job is cancelled.
         """
         self.count += 1
-        walks = [piece for piece in wanted if isinstance(piece, BackgroundScan)]
+        walks = [one.scan for one in wanted if not isinstance(one, NeedsPages) and isinstance(one.scan, BackgroundScan)]
         if walks:  # the rest is asked for again when the first of them is over
             job = ColdRead((), done)
             self.walk(walks[0], job.tell)
             return job
         reader = cold_reader(state, self.worker.carry, self.begin)
         pool = self.worker.pool if self.worker.reads_apart else None
-        return self.begin(
-            [part for piece in wanted if isinstance(piece, Slice) for part in reader.wants(piece, pool)], done
-        )
+        parts: list[Slice] = []
+        for one in wanted:
+            if isinstance(one, NeedsPages):
+                # A read past the page cache keeps waiting those that append to the file.
+                parts += reader.wants(one.slice, pool if one.closed else None)
+        return self.begin(parts, done)
 
     def begin(self, wanted: Sequence[Slice], done: _Done) -> ColdRead:
         """Brings what is wanted of the disk, and no more than that, for somebody who may wait for it or not."""

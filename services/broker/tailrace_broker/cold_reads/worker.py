@@ -18,6 +18,7 @@ from contextlib import suppress
 from typing import Final, Protocol
 
 from tailrace.log.read import Slice
+from tailrace.net.transport.outbox import PacedSlice
 from tailrace_broker.cold_reads.messages import MOST_AT_ONCE, MOST_PARTS, STATUS, MessageKind, Order, OrderStatus
 from tailrace_broker.cold_reads.pool import UNREAD, BlockPool, PooledSlice
 
@@ -57,7 +58,7 @@ class ColdWorker(Protocol):
         """As Apart.fill asks for it: returns when the block is in the pool, how many bytes it has."""
         ...
 
-    def carry(self, piece: Slice, client: int, told: Callable[[int | None, bool], None]) -> bool:
+    def carry(self, piece: PacedSlice, client: int, told: Callable[[int | None, bool], None]) -> bool:
         """As Carrier, of what is in the page cache or in the pool."""
         ...
 
@@ -82,13 +83,13 @@ class InThreads:
 
     async def warm(self, piece: Slice) -> None:
         """As ColdWorker.warm."""
-        await asyncio.get_running_loop().run_in_executor(self._threads, piece.warm)
+        await asyncio.get_running_loop().run_in_executor(self._threads, piece.file.warm, piece.length, piece.position)
 
     async def read(self, piece: PooledSlice) -> int | None:
         """As ColdWorker.read."""
         return None
 
-    def carry(self, piece: Slice, client: int, told: Callable[[int | None, bool], None]) -> bool:
+    def carry(self, piece: PacedSlice, client: int, told: Callable[[int | None, bool], None]) -> bool:
         """They hold the interpreter's lock as long as the event loop would."""
         return False
 
@@ -162,9 +163,9 @@ class InProcess:
         order = Order(self._next(), piece.position, piece.length, kind, place)
         return await told if self._give(order, [piece.file.fileno()], tell) else _DEAD
 
-    def carry(self, piece: Slice, client: int, told: Callable[[int | None, bool], None]) -> bool:
+    def carry(self, piece: PacedSlice, client: int, told: Callable[[int | None, bool], None]) -> bool:
         """As ColdWorker.carry; nobody knows what was sent by a process that died."""
-        loan, number = piece.loan, self._next()
+        sent, loan, number = piece.slice, piece.loan, self._next()
 
         def tell(status: OrderStatus) -> None:
             nonlocal loan
@@ -172,9 +173,9 @@ class InProcess:
             told(None if status is _DEAD else status.size, status.error != 0)
 
         if loan is None:
-            order = Order(number, piece.position, piece.length, MessageKind.SEND)
-            return self._give(order, [piece.file.fileno(), client], tell)
-        parts = tuple(loan.parts(piece.length, piece.position)[:MOST_PARTS])
+            order = Order(number, sent.position, sent.length, MessageKind.SEND)
+            return self._give(order, [sent.file.fileno(), client], tell)
+        parts = tuple(loan.parts(sent.length, sent.position)[:MOST_PARTS])
         return self._give(Order(number, 0, 0, MessageKind.SEND_HELD, parts=parts), [client], tell)
 
     def _next(self) -> int:

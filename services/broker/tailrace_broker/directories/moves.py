@@ -20,7 +20,7 @@ from tailrace.log.compaction import plan
 from tailrace.log.directory.disk_pressure import Level
 from tailrace.log.directory.log_dir import LogDir
 from tailrace.log.log import Log
-from tailrace.log.read import Slice
+from tailrace.log.read import CACHED, NeedsPages, Records
 from tailrace_broker.directories.disk_pressure import DiskPressure
 from tailrace_broker.directories.storage import Storage
 from tailrace_broker.partitions.flusher import Flusher
@@ -28,6 +28,7 @@ from tailrace_broker.partitions.partition import Partition
 from tailrace_broker.partitions.throttle import Throttle
 from tailrace_broker.partitions.topics import Topics
 
+_MOST_TRIES = 4
 _PIECE_BYTES = 1 << 20
 _LAST_BYTES = 4 << 20  # what the loop copies by itself at most, without waiting for the disk
 _THROTTLED_MS = 1000.0
@@ -236,15 +237,13 @@ class DirMoves:
         """Copies until little is missing, or the original went back."""
         while source.cuts == cuts and source.log_start_offset <= future.log_end_offset < source.log_end_offset:
             self._check_room(move.target)
-            piece = source.read(future.log_end_offset, _PIECE_BYTES)
-            if not piece.length:
-                return
             try:
-                await asyncio.to_thread(piece.warm)
-                piece.settle()  # here, as others read from the segment meanwhile
+                piece = await _found(source, future.log_end_offset)
+                if not piece.length:
+                    return
                 await asyncio.to_thread(_append, future, piece, self._clock.wall_ms())
             except ApiError:
-                if source.cuts == cuts:
+                if source.cuts == cuts and source.log_start_offset <= future.log_end_offset:
                     raise
                 return  # the original was cut under the read
             self._pressure.appended(piece.length)
@@ -297,7 +296,20 @@ def at_a_time(config: Config, dirs: int) -> int:
     return config.num_replica_alter_log_dirs_threads or dirs
 
 
-def _append(future: Log, piece: Slice, now_ms: int) -> None:
+async def _found(source: Log, offset: int) -> Records:
+    """What is copied next. Threads bring what must be looked at to find it, as long as memory keeps that."""
+    for _ in range(_MOST_TRIES):
+        found = source.read(offset, _PIECE_BYTES, None, True, CACHED)
+        if isinstance(found, Records):
+            return found
+        if not isinstance(found, NeedsPages):
+            break
+        piece = found.slice
+        await asyncio.to_thread(piece.file.warm, piece.length, piece.position)
+    return source.read(offset, _PIECE_BYTES)
+
+
+def _append(future: Log, piece: Records, now_ms: int) -> None:
     future.append_replicated(piece.read(), now_ms)
 
 
@@ -306,4 +318,4 @@ def _goes_on(source: Log, future: Log) -> bool:
     end = future.log_end_offset
     if source.limits.compact or not source.log_start_offset <= end <= source.log_end_offset:
         return False
-    return end == future.log_start_offset or source.epoch_at(end - 1) == future.epoch_at(end - 1)
+    return end == future.log_start_offset or source.epochs.epoch_at(end - 1) == future.epochs.epoch_at(end - 1)

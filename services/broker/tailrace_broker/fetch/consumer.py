@@ -175,7 +175,7 @@ class ConsumerFetch(DelayedFetch):
                 failed = True
             rows.append((key, row))
         enough = min(request.min_bytes, most_bytes)
-        self._enough = (min(enough, 1) if reads.waits else enough) - reads.found_bytes
+        self._enough = (min(enough, 1) if reads.last else enough) - reads.found_bytes
         return rows, failed or self._enough <= 0 or self._full_up or not rows or bool(reads.missing)
 
     def _one(self, key: bytes, want: FetchPartition, reads: Reads) -> PartitionData:

@@ -10,9 +10,10 @@ import asyncio
 from typing import TYPE_CHECKING, Any
 
 from tailrace.errors import ApiError
-from tailrace.log.read import NotCached, Slice
+from tailrace.log.read import NeedsPages, Records
 from tailrace.wire.hot.fetch import Fetch, decode_fetch
 from tailrace.wire.hot.fetch_heads import FetchHead, FetchHeads
+from tailrace_broker.cold_reads.memory import IN_MEMORY
 from tailrace_broker.cold_reads.readers import loaded, scans
 from tailrace_broker.cold_reads.reads import ColdReads
 from tailrace_broker.fetch.plain import LARGE_FETCH_BYTES, PlainFetch
@@ -38,8 +39,8 @@ class FastFetch:
         if known is None:
             return self._learn(connection, version, correlation_id, body)
         answer = self._at_once(*known, correlation_id, connection)
-        if type(answer) is Slice:
-            if scans(answer, connection.state):
+        if type(answer) is NeedsPages:
+            if scans(answer.slice, connection.state):
                 return self._when_there(answer, known, version, correlation_id, body, connection)
         elif answer is not None:
             return answer
@@ -53,13 +54,13 @@ class FastFetch:
         if request.replica_id < 0 and asks_for_one(request):
             head = self._heads.learn(version, body, request)
             answer = self._at_once(head, request.topics[0][1][0].fetch_offset, correlation_id, connection)
-            if answer is not None and type(answer) is not Slice:
+            if answer is not None and type(answer) is not NeedsPages:
                 return answer
         return self._plain.serve(connection, version, correlation_id, request)
 
     def _when_there(
         self,
-        missing: Slice,
+        missing: NeedsPages,
         known: tuple[FetchHead, int],
         version: int,
         correlation_id: int,
@@ -73,7 +74,7 @@ class FastFetch:
         async def again() -> Any:
             error = await there
             answer = self._at_once(*known, correlation_id, connection) if error is None else None
-            if answer is None or type(answer) is Slice:
+            if answer is None or type(answer) is NeedsPages:
                 answer = self._plain.handle(connection, version, correlation_id, memoryview(kept))
             return await answer if isinstance(answer, asyncio.Future) else answer
 
@@ -87,10 +88,12 @@ class FastFetch:
         answered.add_done_callback(job.cancel)
         return answered
 
-    def _at_once(self, head: FetchHead, offset: int, correlation_id: int, connection: Any) -> list[Any] | Slice | None:
+    def _at_once(
+        self, head: FetchHead, offset: int, correlation_id: int, connection: Any
+    ) -> list[Any] | NeedsPages | None:
         """One partition, no session, enough data: nothing that could wait is built. None for all else.
 
-        A slice where that is what the disk would have to be waited for.
+        NeedsPages where those are all that the answer needs.
         """
         broker, leader_epoch = self._broker, head.leader_epoch
         partition: Partition | None = head.place
@@ -106,16 +109,16 @@ class FastFetch:
             log, mark = partition.log, partition.high_watermark
             if log.producers.transactions.first_unstable_offset < mark or (head.committed and log.segments.has_aborted):
                 return None  # the plain way knows of transactions
-            piece = partition.read(offset, limit, min_one=True, wait=False)
-            if piece.length < head.min_bytes:
+            found = partition.read(offset, limit, min_one=True, mode=IN_MEMORY)
+            if type(found) is not Records:
+                return found if type(found) is NeedsPages else None  # no scan
+            if found.length < head.min_bytes:
                 return None
-            records = loaded(piece, connection.sends_files, connection.state)
+            records = loaded(found, connection.sends_files, connection.state)
         except (ApiError, OSError):
             return None  # the plain way says why
-        except NotCached as cold:
-            return cold.piece if type(cold.piece) is Slice else None  # no walk
         if records is None:
-            return piece
+            return NeedsPages(found, found.closed)
         broker.metrics.bytes_out += len(records)
         return head.answer(correlation_id, mark, log.log_start_offset, records)
 

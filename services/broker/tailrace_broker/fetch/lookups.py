@@ -58,7 +58,7 @@ class Lookups:
         """Calls done once the walk is over, or with what it ended with; who wants the same walk waits for one."""
         running = self._walks.get(walk)
         if running is None:
-            running = self._walks[walk] = self._begin(partial(background_scan.run, walk), walk.view.stop)
+            running = self._walks[walk] = self._begin(partial(background_scan.run, walk), walk.mode.stop)
             running.add_done_callback(lambda _: self._walks.pop(walk))
         running.add_done_callback(partial(_tell, done))
 

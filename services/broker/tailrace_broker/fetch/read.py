@@ -4,71 +4,67 @@
     load   the records of such a slice as they are sent: a copy, or the slice for the connection to send
 
 Nothing here waits. What would have to wait for the disk is noted in `missing`; delayed.py has that brought
-(cold_reads/), and then the fetch looks at all of its partitions again. A look that `waits` is the last one: memory has
+(cold_reads/), and then the fetch looks at all of its partitions again. Its `last` look waits all the same: memory has
 lost what the disk brought too often, so it reads a little from the disk itself.
 """
 
 from __future__ import annotations
 
 import errno
-from typing import Any, TypeAlias
+from typing import Any
 
-from tailrace.log.read import NotCached, SegmentScan, Slice
+from tailrace.log.read import WAIT, Needs, NeedsPages, Records
+from tailrace_broker.cold_reads.memory import IN_MEMORY
 from tailrace_broker.cold_reads.readers import loaded
 from tailrace_broker.cold_reads.reads import LAST_BYTES
 from tailrace_broker.partitions.partition import FetchIsolation, Partition
 
-Missing: TypeAlias = Slice | SegmentScan
 _NOTHING = b""
 
 
 class Reads:
     """One look: how much of max_bytes is left, what was found within it, and what is missing."""
 
-    __slots__ = ("_failed", "_state", "_takes_files", "found_bytes", "left_bytes", "min_one", "missing", "waits")
+    __slots__ = ("_failed", "_state", "_takes_files", "found_bytes", "last", "left_bytes", "min_one", "missing")
 
     def __init__(
-        self, max_bytes: int, takes_files: bool, state: dict[str, Any], waits: bool = False, failed: bool = False
+        self, max_bytes: int, takes_files: bool, state: dict[str, Any], last: bool = False, failed: bool = False
     ) -> None:
         """takes_files, state: of the connection. failed: the disk could not bring what was missing in the last look."""
-        self.left_bytes = max(0, min(max_bytes, LAST_BYTES) if waits else max_bytes)
+        self.left_bytes = max(0, min(max_bytes, LAST_BYTES) if last else max_bytes)
         self.min_one = True  # the first batch of all is found, however large it is
         self.found_bytes = 0
-        self.missing: list[Missing] = []
-        self.waits = waits
+        self.missing: list[Needs] = []
+        self.last = last
         self._takes_files = takes_files
         self._state = state
         self._failed = failed
 
-    def find(self, partition: Partition, offset: int, max_bytes: int, isolation: FetchIsolation) -> Slice | None:
+    def find(self, partition: Partition, offset: int, max_bytes: int, isolation: FetchIsolation) -> Records | None:
         """The partition's batches, None where they are missing. Raises ApiError as Partition.read, and OSError."""
-        try:
-            piece = partition.read(offset, max_bytes, isolation, min_one=self.min_one, wait=self.waits)
-        except NotCached as cold:
-            self._note(cold.piece)
-            if isinstance(cold.piece, Slice):
-                self.left_bytes = max(0, self.left_bytes - cold.piece.length)
+        mode = WAIT if self.last else IN_MEMORY
+        found = partition.read(offset, max_bytes, isolation, min_one=self.min_one, mode=mode)
+        if not isinstance(found, Records):
+            self._note(found)
+            if isinstance(found, NeedsPages):
+                self.left_bytes = max(0, self.left_bytes - found.slice.length)
             return None
-        if length := piece.length:
+        if length := found.length:
             self.min_one = False
             self.found_bytes += length
             self.left_bytes = max(0, self.left_bytes - length)
-        return piece
+        return found
 
-    def load(self, piece: Slice) -> Any:
-        """The records to be sent, None where they are missing. Raises ApiError CORRUPT_MESSAGE, and OSError."""
-        if not piece.length:
+    def load(self, records: Records) -> Any:
+        """The records to be sent, None where they are missing. Raises OSError."""
+        if not records.length:
             return _NOTHING
-        try:
-            records = loaded(piece, self._takes_files, self._state, wait=self.waits)
-            missing: Missing = piece
-        except NotCached as cold:  # what tells whether these are sound batches
-            records, missing = None, cold.piece
-        if records is None:
-            self._note(missing)
-        return records
+        sent = loaded(records, self._takes_files, self._state, wait=self.last)
+        if sent is None:
+            self._note(NeedsPages(records, records.closed))
+        return sent
 
-    def _note(self, missing: Missing) -> None:
+    def _note(self, missing: Needs) -> None:
         if self._failed:
             raise OSError(errno.EIO, "the disk could not bring what was missing")
         self.missing.append(missing)

@@ -19,7 +19,9 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from tailrace.errors import ApiError, ErrorCode
-from tailrace.log.read import NotCached, TimestampOffset
+from tailrace.log.background_lookup import Search
+from tailrace.log.lookup import find_in_haste
+from tailrace.log.read import NeedsPages, NeedsScan, TimestampOffset
 from tailrace.net.context import Context
 from tailrace.net.dispatch import ORDINARY
 from tailrace.wire.encode_buffer import EncodeBuffer
@@ -149,10 +151,12 @@ def _answer(broker: Broker, topic: bytes, wanted: WantedOffset, committed: bool,
     code: int = ErrorCode.KAFKA_STORAGE_ERROR
     try:
         partition = _led(broker, topic, wanted, version)
-        find = _end if wanted.timestamp in _ENDS else _found_in_haste
-        return FoundOffset(wanted.partition, 0, *find(partition, wanted.timestamp, committed, version))
-    except NotCached:
-        return None
+        if wanted.timestamp in _ENDS:
+            return FoundOffset(wanted.partition, 0, *_end(partition, wanted.timestamp, committed, version))
+        hit = find_in_haste(partition.log, _searched(wanted.timestamp), partition.visible_end(committed))
+        if isinstance(hit, NeedsPages | NeedsScan):
+            return None
+        return FoundOffset(wanted.partition, 0, *_told(partition, hit, version))
     except ApiError as refusal:
         code = refusal.code
     except OSError:
@@ -183,14 +187,8 @@ def _end(partition: Partition, timestamp: int, committed: bool, version: int) ->
     if timestamp in (EARLIEST, EARLIEST_LOCAL):
         start = log.log_start_offset
         # An epoch begins when its leader does (KIP-101): of an empty log that is the present one's.
-        return -1, start, log.epoch_at(start) if start < log.log_end_offset else partition.leader_epoch
+        return -1, start, log.epochs.epoch_at(start) if start < log.log_end_offset else partition.leader_epoch
     return -1, -1, -1
-
-
-def _found_in_haste(partition: Partition, timestamp: int, committed: bool, version: int) -> tuple[int, int, int]:
-    """As _end, of a record. Raises NotCached, ApiError, OSError."""
-    hit = partition.log.search_in_haste(_searched(timestamp), partition.visible_end(committed))
-    return _told(partition, hit, version)
 
 
 async def _found_in(
@@ -199,7 +197,7 @@ async def _found_in(
     """As _end, of a record that a thread looks for. Raises LogChanged, ApiError, OSError."""
     partition = _led(broker, topic, wanted, version)
     log = partition.log
-    hit = await broker.lookups.find(log.search(_searched(wanted.timestamp), partition.visible_end(committed)))
+    hit = await broker.lookups.find(Search(log, _searched(wanted.timestamp), partition.visible_end(committed)))
     if _led(broker, topic, wanted, version) is not partition or partition.opened is not log:
         raise LogChanged
     return _told(partition, hit, version)

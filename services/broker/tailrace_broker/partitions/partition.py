@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from enum import Enum
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, overload
 from uuid import UUID
 
 from tailrace.errors import ApiError, ErrorCode
 from tailrace.kafka.topics import INTERNAL_TOPICS
 from tailrace.log.append import LogAppendResult
 from tailrace.log.log import Log
-from tailrace.log.read import Slice
+from tailrace.log.read import WAIT, Needs, ReadMode, Records, WaitingReads
 from tailrace.metadata.image import PartitionImage
 from tailrace.records.batch import Bytes, WritableBytes, read_header
 from tailrace_broker.partitions.early_batches import EarlyBatches
@@ -331,6 +331,14 @@ class Partition:
         leading = self.leading
         return leading is None or self.high_watermark >= leading.epoch_start_offset
 
+    @overload
+    def read(
+        self, offset: int, max_bytes: int, isolation: FetchIsolation = ..., *, min_one: bool, mode: WaitingReads = ...
+    ) -> Records: ...
+    @overload
+    def read(
+        self, offset: int, max_bytes: int, isolation: FetchIsolation = ..., *, min_one: bool, mode: ReadMode
+    ) -> Records | Needs: ...
     def read(
         self,
         offset: int,
@@ -338,11 +346,11 @@ class Partition:
         isolation: FetchIsolation = FetchIsolation.HIGH_WATERMARK,
         *,
         min_one: bool,
-        wait: bool = True,
-    ) -> Slice:
+        mode: ReadMode = WAIT,
+    ) -> Records | Needs:
         """Whole batches below where the isolation ends the log; OFFSET_OUT_OF_RANGE beyond the log.
 
-        Between there and the log end there is nothing to read yet, which is no error. Without `wait` as read_cached.
+        Between there and the log end there is nothing to read yet, which is no error.
         """
         log = self.log
         if not log.log_start_offset <= offset <= log.log_end_offset:
@@ -350,7 +358,7 @@ class Partition:
         end: int | None = self.high_watermark
         if isolation is not FetchIsolation.HIGH_WATERMARK:
             end = None if isolation is FetchIsolation.LOG_END else self.visible_end(True)
-        return (log.read if wait else log.read_cached)(offset, max_bytes, end, min_one)
+        return log.read(offset, max_bytes, end, min_one, mode)
 
     def visible_end(self, committed: bool) -> int:
         """What ends the log for a consumer: the last stable offset at read_committed, else the high watermark."""

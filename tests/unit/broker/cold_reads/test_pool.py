@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tailrace.log.filesystem.memory import MemoryFile, MemoryFilesystem
-from tailrace_broker.cold_reads.pool import BLOCK_BYTES, UNREAD, BlockPool, PooledBytes, PooledSlice
+from tailrace_broker.cold_reads.pool import BLOCK_BYTES, UNREAD, BlockPool, HeldBlocks, PooledBytes, PooledSlice
 
 BLOCKS = 4
 
@@ -54,7 +54,7 @@ def filled(pool: BlockPool, file: MemoryFile, first: int, count: int) -> list[Po
 
 
 def holds(file: MemoryFile, number: int) -> bool:
-    return file.held is not None and file.held.read(10, number * BLOCK_BYTES) is not None
+    return isinstance(file.held, HeldBlocks) and file.held.read(10, number * BLOCK_BYTES) is not None
 
 
 def test_the_least_recently_used_is_the_next_to_be_filled(pool: BlockPool, one: MemoryFile) -> None:
@@ -68,7 +68,7 @@ def test_the_least_recently_used_is_the_next_to_be_filled(pool: BlockPool, one: 
 
 def test_what_is_wanted_or_lent_is_nobody_elses(pool: BlockPool, one: MemoryFile) -> None:
     claimed = filled(pool, one, 0, 3)
-    assert one.held is not None
+    assert isinstance(one.held, HeldBlocks)
     lent = one.held.lend(10, 0)
     assert pool.claim(one, 3, 2, 2) is None
     assert len(pool.claim(one, 3, 2, 1) or []) == 1
@@ -83,7 +83,7 @@ def test_what_is_wanted_or_lent_is_nobody_elses(pool: BlockPool, one: MemoryFile
 def test_who_gets_too_little_keeps_nothing(pool: BlockPool, one: MemoryFile) -> None:
     kept = filled(pool, one, 0, 2)
     assert pool.claim(one, 2, 3, 3) is None
-    assert one.held is not None
+    assert isinstance(one.held, HeldBlocks)
     assert not one.held.awaits(10, 2 * BLOCK_BYTES)
     assert len(kept) == 2
     kept.clear()
@@ -104,7 +104,7 @@ async def test_a_block_that_nobody_could_read_is_tried_by_the_next(pool: BlockPo
 
 def test_what_was_claimed_and_not_read_is_free_again(pool: BlockPool, one: MemoryFile) -> None:
     claimed = pool.claim(one, 0, BLOCKS, BLOCKS)
-    assert one.held is not None
+    assert isinstance(one.held, HeldBlocks)
     assert one.held.awaits(10, 3 * BLOCK_BYTES)
     assert one.held.read(10, 3 * BLOCK_BYTES) is None
     del claimed
@@ -133,7 +133,7 @@ def test_a_write_to_the_file_makes_all_of_it_forgotten(pool: BlockPool, one: Mem
 
 def test_bytes_of_several_blocks_come_in_parts(pool: BlockPool, one: MemoryFile) -> None:
     filled(pool, one, 0, 3)
-    assert one.held is not None
+    assert isinstance(one.held, HeldBlocks)
     lent = one.held.lend(BLOCK_BYTES + 20, BLOCK_BYTES - 10)
     assert lent is not None
     assert [length for _, length in lent.parts(BLOCK_BYTES + 20, BLOCK_BYTES - 10)] == [10, BLOCK_BYTES, 10]
@@ -149,7 +149,7 @@ def test_bytes_of_several_blocks_come_in_parts(pool: BlockPool, one: MemoryFile)
 def test_behind_the_end_of_the_file_nothing_is_held(pool: BlockPool, one: MemoryFile) -> None:
     (last,) = pool.claim(one, 0, 1, 1) or []
     put(pool, one, last, 100)
-    assert one.held is not None
+    assert isinstance(one.held, HeldBlocks)
     assert one.held.read(100, 0) is not None
     assert one.held.read(101, 0) is None
     assert one.held.lend(1, 100) is None
@@ -171,7 +171,7 @@ async def test_who_wants_what_somebody_else_reads_waits_for_it(pool: BlockPool, 
     assert await filling[0] == 5
     assert await filling[2] == 0
     assert list(reads) == [1]
-    assert one.held is not None
+    assert isinstance(one.held, HeldBlocks)
     assert one.held.read(5, BLOCK_BYTES) is not None
 
 
@@ -226,7 +226,7 @@ def go_through(steps: list[tuple[str, int, int]], pool: BlockPool, files: list[M
             wanted += [(files[which], block) for block in pool.claim(files[which], number, 2, 1) or []]
         elif step == "lend":
             held = files[which].held
-            loan = None if held is None else held.lend(12, number * BLOCK_BYTES)
+            loan = held.lend(12, number * BLOCK_BYTES) if isinstance(held, HeldBlocks) else None
             if isinstance(loan, PooledBytes):
                 loans.append((stamp(files[which], number)[:12], number, loan))
         elif step == "drop" and wanted:

@@ -9,8 +9,8 @@ import pytest
 
 from tailrace.log.filesystem.memory import MemoryFile
 from tailrace.log.filesystem.port import FileStat
-from tailrace.log.read import Slice
-from tailrace_broker.cold_reads.pool import BlockPool, PooledSlice
+from tailrace.log.read import Records, Slice
+from tailrace_broker.cold_reads.pool import BlockPool, PooledSlice, lent
 from tailrace_broker.cold_reads.readers import ColdReader, cold_reader, loaded
 
 MIB = 1 << 20
@@ -37,8 +37,8 @@ class File:
         raise AssertionError("the kernel begins to read what is not there, in the way of its own reading ahead")
 
 
-def piece(file: Any, position: int, length: int = MIB, *, closed: bool = False) -> Slice:
-    return Slice(file, position, length, closed=closed)
+def piece(file: Any, position: int, length: int = MIB) -> Records:
+    return Records(file, position, length)
 
 
 def place(wanted: Sequence[Slice]) -> tuple[int, int]:
@@ -127,7 +127,7 @@ def test_the_files_of_a_connection_share_what_is_brought_ahead_and_are_no_more_t
 def test_only_what_is_in_the_page_cache_is_loaded_without_waiting(
     file: MemoryFile, monkeypatch: pytest.MonkeyPatch, length: int, sends_files: bool
 ) -> None:
-    one, state = Slice(file, 0, length), dict[str, Any]()
+    one, state = Records(file, 0, length), dict[str, Any]()
     hot = loaded(one, sends_files, state)
     assert hot is one if sends_files and length > 65_536 else hot == b"x" * length
     monkeypatch.setattr(MemoryFile, "cached", lambda *_: False)
@@ -143,18 +143,18 @@ def test_who_reads_cold_data_gets_it_by_somebody_else_or_in_slices(
         return True
 
     state: dict[str, Any] = {}
-    hot = loaded(Slice(file, 0, 70_000), True, state)
-    assert type(hot) is Slice
+    hot = loaded(Records(file, 0, 70_000), True, state)
+    assert type(hot) is Records
     with monkeypatch.context() as cold:
         cold.setattr(MemoryFile, "cached", lambda *_: False)
         cold_reader(state, carrier).wants(Slice(file, 0, 140_000))
-    brought = loaded(Slice(file, 0, 70_000), True, state)
+    brought = loaded(Records(file, 0, 70_000), True, state)
     assert (brought.turn_bytes, brought.carrier) == (131_072, carrier)
-    assert loaded(Slice(file, 0, 1000), True, state) == b"x" * 1000
+    assert loaded(Records(file, 0, 1000), True, state) == b"x" * 1000
     # It lies in the page cache, and yet it is touched for it first.
-    assert loaded(Slice(file, 70_000, 70_000), True, state) is None
-    assert loaded(Slice(file, 70_000, 70_000), True, state, wait=True).turn_bytes == 131_072
-    assert loaded(Slice(file, 70_000, 1000), True, {}) == b"x" * 1000  # another connection
+    assert loaded(Records(file, 70_000, 70_000), True, state) is None
+    assert loaded(Records(file, 70_000, 70_000), True, state, wait=True).turn_bytes == 131_072
+    assert loaded(Records(file, 70_000, 1000), True, {}) == b"x" * 1000  # another connection
 
 
 def test_a_segment_that_was_deleted_is_not_kept() -> None:
@@ -170,7 +170,7 @@ def scanning(pool: BlockPool, file: Any, *, begun: list[Any] | None = None) -> C
     reader = ColdReader(None, None if begun is None else lambda blocks, done: begun.append((blocks, done)))
     at = 0
     while at < 16 * MIB:
-        at += place(reader.wants(piece(file, at, MIB, closed=True), pool))[1]
+        at += place(reader.wants(piece(file, at, MIB), pool))[1]
     return reader
 
 
@@ -189,21 +189,21 @@ def test_a_scan_goes_to_the_pool_and_a_short_run_through_the_page_cache(pool: Bl
     reader = scanning(pool, file)
     assert not reader.scans(piece(file, 0))
     # With the beginning of what follows: whether a batch begins there.
-    wanted = reader.wants(piece(file, 30 * MIB + 5, MIB - 5, closed=True), pool)
+    wanted = reader.wants(piece(file, 30 * MIB + 5, MIB - 5), pool)
     assert numbers(wanted) == [30, 31]
     assert reader.scans(piece(file, 0))
     one = piece(file, 30 * MIB)
     assert reader.must_wait(one)
     arrive(wanted)
     assert not reader.must_wait(one)
-    assert one.loan is not None
+    assert lent(one) is not None
 
 
 def test_what_is_still_written_to_goes_through_the_page_cache(pool: BlockPool) -> None:
     """A read past the page cache keeps those waiting who append to the file."""
     file = File()
     reader = scanning(pool, file)
-    assert numbers(reader.wants(piece(file, 30 * MIB, MIB, closed=False), pool)) == []
+    assert numbers(reader.wants(piece(file, 30 * MIB, MIB))) == []
     assert not reader.scans(piece(file, 0))
 
 
@@ -211,24 +211,24 @@ def test_where_the_pool_has_no_place_the_page_cache_has(pool: BlockPool) -> None
     file, other = File(), piece(File(), 0)
     taken = pool.claim(other.file, 0, 8, 8)
     reader = scanning(pool, file)
-    assert place(reader.wants(piece(file, 30 * MIB, MIB, closed=True), pool)) == (30 * MIB, MIB)
+    assert place(reader.wants(piece(file, 30 * MIB, MIB), pool)) == (30 * MIB, MIB)
     assert taken is not None
     taken.clear()
-    assert numbers(reader.wants(piece(file, 31 * MIB, MIB, closed=True), pool)) == [31, 32]
+    assert numbers(reader.wants(piece(file, 31 * MIB, MIB), pool)) == [31, 32]
 
 
 def test_what_others_read_is_read_where_it_is(pool: BlockPool) -> None:
     file = File(hot_from=60 * MIB)
     reader = scanning(pool, file)
-    assert place(reader.wants(piece(file, 59 * MIB, closed=True), pool)) == (59 * MIB, MIB)
+    assert place(reader.wants(piece(file, 59 * MIB), pool)) == (59 * MIB, MIB)
     assert not reader.scans(piece(file, 0))
-    assert numbers(reader.wants(piece(file, 20 * MIB, closed=True), pool)) == [20, 21]
+    assert numbers(reader.wants(piece(file, 20 * MIB), pool)) == [20, 21]
 
 
 async def test_a_scan_is_read_ahead_of_itself(pool: BlockPool) -> None:
     file, begun = File(size=34 * MIB + 1), list[Any]()
     reader = scanning(pool, file, begun=begun)
-    wanted = reader.wants(piece(file, 30 * MIB, MIB, closed=True), pool)
+    wanted = reader.wants(piece(file, 30 * MIB, MIB), pool)
     assert numbers(wanted) == [30, 31]
     arrive(wanted)
     reader.soon_go_on(piece(file, 30 * MIB))
@@ -250,7 +250,7 @@ async def test_scans_share_the_pool(pool: BlockPool) -> None:
     files = [File() for _ in range(3)]
     readers = [scanning(pool, file, begun=begun) for file in files]
     for reader, file in zip(readers, files, strict=True):
-        arrive(reader.wants(piece(file, 30 * MIB, MIB, closed=True), pool))
+        arrive(reader.wants(piece(file, 30 * MIB, MIB), pool))
     readers[0].soon_go_on(piece(files[0], 31 * MIB))
     await asyncio.sleep(0)
     ((blocks, _),) = begun
@@ -260,7 +260,7 @@ async def test_scans_share_the_pool(pool: BlockPool) -> None:
 async def test_a_scan_ends_where_others_read(pool: BlockPool) -> None:
     file, begun = File(), list[Any]()
     reader = scanning(pool, file, begun=begun)
-    arrive(reader.wants(piece(file, 30 * MIB, MIB, closed=True), pool))
+    arrive(reader.wants(piece(file, 30 * MIB, MIB), pool))
     file.hot_from = 60 * MIB
     reader.soon_go_on(piece(file, 46 * MIB))  # looked for every 16 MiB
     await asyncio.sleep(0)

@@ -16,12 +16,12 @@ from tailrace.log.config import LogConfig
 from tailrace.log.filesystem.memory import MemoryFile, MemoryFilesystem
 from tailrace.log.filesystem.real import RealFile
 from tailrace.log.log import Log
-from tailrace.log.read import NotCached, Slice
+from tailrace.log.read import Missing, NeedsPages, NeedsScan, Slice
 from tailrace.log.segment.search import position_of
 from tailrace.log.segment.segment import Segment
-from tailrace.log.segment.view import BackgroundScan
 from tailrace.metadata.image import BrokerImage, MetadataImage, PartitionImage, TopicImage
 from tailrace.records.record import Record, build
+from tailrace_broker.cold_reads.memory import IN_MEMORY
 from tailrace_broker.cold_reads.reads import ColdRead, FairQueue
 
 MIB = 1 << 20
@@ -88,21 +88,21 @@ def test_finding_the_batches_says_what_is_missing(monkeypatch: pytest.MonkeyPatc
         log.append([bytearray(data)], 0, 1)
     log.close()
     segment = Segment(filesystem, "/logs/t-0", 0, 100)
-    segment.size_bytes, segment.reader.waits = log.segments.active.size_bytes, False
+    segment.size_bytes = log.segments.active.size_bytes
     monkeypatch.setattr(MemoryFile, "cached", lambda *_: False)
-    with pytest.raises(NotCached) as cold:
-        position_of(segment, 0)
-    assert isinstance(cold.value.piece, BackgroundScan)  # its indexes
+    with pytest.raises(Missing) as missing:
+        position_of(segment, 0, IN_MEMORY)
+    assert isinstance(missing.value.needs, NeedsScan)  # of its indexes
     monkeypatch.setattr(MemoryFile, "pread_cached", lambda *_: None)
-    with pytest.raises(NotCached, match=r"^8192 bytes at 0 "):
-        log.read_cached(0, 70_000)
+    needs = log.read(0, 70_000, None, True, IN_MEMORY)
+    assert isinstance(needs, NeedsPages)
+    assert (needs.slice.position, needs.slice.length) == (0, 8192)
     assert len(log.read(0, 35_000)) == len(data)
-    with pytest.raises(NotCached) as cold:  # where it begins is known by now, so all of it is asked for at once
-        log.read_cached(1, 35_000)
-    piece = cold.value.piece
-    assert isinstance(piece, Slice)
-    assert piece.position == len(data)
-    assert piece.length > 30_000
+    # Where it begins is known by now, so all of it is asked for at once.
+    needs = log.read(1, 35_000, None, True, IN_MEMORY)
+    assert isinstance(needs, NeedsPages)
+    assert needs.slice.position == len(data)
+    assert needs.slice.length > 30_000
 
 
 class Disk:

@@ -13,7 +13,7 @@ from support.broker import Running, batch, image, running
 from support.waiting import HUNG_S
 from tailrace.log.filesystem.real import RealFile
 from tailrace.log.log import Log
-from tailrace.log.read import NotCached, Slice
+from tailrace.log.read import Needs, NeedsScan, Records, Slice
 from tailrace.log.segment.view import BackgroundScan
 from tailrace_broker.cold_reads import readers
 from tailrace_broker.cold_reads.pool import BLOCK_BYTES, BlockPool, PooledSlice
@@ -139,15 +139,16 @@ async def test_a_walk_that_is_wanted_first_is_waited_for(tmp_path: Path, monkeyp
         await fill(broker)
         with_worker(broker, Worker(64))
         await broker.fetch(0, 0, session_epoch=-1)  # its requests are known from now on, and it scans
-        read_cached, walked = Log.read_cached, list[BackgroundScan]()
+        in_memory, walked = Log.read, list[BackgroundScan]()
 
-        def read(log: Log, *arguments: Any) -> Slice:
+        def read(log: Log, *arguments: Any) -> Records | Needs:
             if not walked or not walked[0].done:
                 walked[:] = walked or [BackgroundScan(log.segments[0])]
-                raise NotCached(walked[0])
-            return read_cached(log, *arguments)
+                return NeedsScan(walked[0])
+            found: Records | Needs = in_memory(log, *arguments)
+            return found
 
-        monkeypatch.setattr(Log, "read_cached", read)
+        monkeypatch.setattr(Log, "read", read)
         assert (await broker.fetch(0, 0, session_epoch=-1)).records
         assert walked[0].done
 

@@ -14,10 +14,11 @@ import pytest
 from support.waiting import another_process
 from tailrace.log.filesystem.real import RealFile
 from tailrace.log.read import Slice
+from tailrace.net.transport.outbox import PacedSlice
 from tailrace_broker.cold_reads import worker as cold_worker
 from tailrace_broker.cold_reads.cold_process import done, serve
 from tailrace_broker.cold_reads.messages import MOST_PARTS, STATUS, MessageKind, Order, OrderStatus
-from tailrace_broker.cold_reads.pool import BLOCK_BYTES, BlockPool
+from tailrace_broker.cold_reads.pool import BLOCK_BYTES, BlockPool, HeldBlocks, lent
 from tailrace_broker.cold_reads.worker import InProcess, InThreads
 
 NO_MEMORY = memoryview(b"")
@@ -184,7 +185,7 @@ async def test_the_process_sends_what_the_socket_takes(
 ) -> None:
     ours, theirs = pair
     file.pwritev([bytes(range(256)) * 4000], 0)
-    piece, told = Slice(file, 100, 1_000_000), Told()
+    piece, told = paced(Slice(file, 100, 1_000_000)), Told()
     assert not worker.carry(piece, ours.fileno(), told)  # there is no process
     await worker.warm(Slice(file, 0, 10))
     await up(worker)
@@ -209,10 +210,10 @@ async def test_what_cannot_be_sent_is_told(
     await worker.warm(Slice(file, 0, 10))
     await up(worker)
     behind, gone = Told(), Told()
-    assert worker.carry(Slice(file, 299_000, 2_000), ours.fileno(), behind)
+    assert worker.carry(paced(Slice(file, 299_000, 2_000)), ours.fileno(), behind)
     assert await behind.said == (1_000, True)
     theirs.close()
-    assert worker.carry(Slice(file, 0, 1_000), ours.fileno(), gone)
+    assert worker.carry(paced(Slice(file, 0, 1_000)), ours.fileno(), gone)
     assert await gone.said == (0, True)
     assert worker.starts == 1
 
@@ -225,7 +226,7 @@ async def test_nobody_knows_what_a_process_that_died_has_sent(
     assert worker.pid is not None
     await stopped(worker.pid)
     told = Told()
-    assert worker.carry(Slice(file, 0, 1_000), pair[0].fileno(), told)
+    assert worker.carry(paced(Slice(file, 0, 1_000)), pair[0].fileno(), told)
     os.kill(worker.pid, signal.SIGKILL)
     assert await told.said == (None, True)
 
@@ -261,6 +262,10 @@ def large(tmp_path: Path) -> RealFile:
     return file
 
 
+def paced(piece: Slice) -> PacedSlice:
+    return PacedSlice(piece, 131_072, None, lent(piece))
+
+
 async def hold(worker: InProcess, file: RealFile) -> None:
     """All of the file is read into the pool."""
     await worker.warm(Slice(file, 0, 10))
@@ -277,7 +282,7 @@ async def test_the_process_reads_into_the_pool(worker: InProcess, threads: Threa
     await hold(worker, large)
     assert threads.warmed == [0]
     held = large.held
-    assert held is not None
+    assert isinstance(held, HeldBlocks)
     for position, length in ((0, 10), (BLOCK_BYTES - 3, 7), (5, 3 * BLOCK_BYTES), (10 * BLOCK_BYTES, 7)):
         assert held.read(length, position) == large.pread(length, position)
     assert held.read(8, 10 * BLOCK_BYTES) is None  # behind the end
@@ -306,20 +311,20 @@ async def test_the_process_sends_from_the_pool(
     ours, theirs = pair
     await hold(worker, large)
     whole, received = large.pread(11 * BLOCK_BYTES, 0), b""
-    piece = Slice(large, 7, len(whole) - 7)
-    assert piece.borrow()
+    piece = paced(Slice(large, 7, len(whole) - 7))
+    assert piece.loan is not None
     os.ftruncate(large.fileno(), 0)  # unseen by the file: from the page cache nothing can come any more
     orders, most = 0, 0
-    while piece.length:
+    while len(piece):
         told = Told()
         assert worker.carry(piece, ours.fileno(), told)
         sent, failed = await told.said
         assert sent is not None
         assert not failed
         orders, most = orders + 1, max(most, sent)
-        loan, piece = piece.loan, Slice(large, piece.position + sent, piece.length - sent)
-        piece.loan = loan
-        while len(received) < len(whole) - 7 - piece.length:
+        rest = Slice(large, piece.slice.position + sent, len(piece) - sent)
+        piece = PacedSlice(rest, 131_072, None, piece.loan)
+        while len(received) < len(whole) - 7 - len(piece):
             received += theirs.recv(1 << 20, socket.MSG_DONTWAIT)
     assert received == whole[7:]
     assert most <= MOST_PARTS * BLOCK_BYTES
@@ -331,8 +336,8 @@ async def test_what_is_sent_stays_where_it_is_until_the_process_has_sent_it(
     await hold(worker, large)
     assert worker.pid is not None
     await stopped(worker.pid)
-    piece, told = Slice(large, 0, 100), Told()
-    assert piece.borrow()
+    piece, told = paced(Slice(large, 0, 100)), Told()
+    assert piece.loan is not None
     assert worker.carry(piece, pair[0].fileno(), told)
     del piece  # its connection was closed
     other = RealFile(f"/proc/self/fd/{large.fileno()}", os.O_RDONLY)
@@ -359,7 +364,7 @@ async def test_a_process_that_dies_leaves_blocks_unread_and_the_file_as_it_was(
     assert await reading == await waiting == 0
     assert block.missing
     assert not worker.reads_apart
-    assert large.held is not None
+    assert isinstance(large.held, HeldBlocks)
     assert large.held.awaits(10, 2 * BLOCK_BYTES)
     del block, reading, waiting
     assert not large.held.awaits(10, 2 * BLOCK_BYTES)
@@ -375,6 +380,6 @@ async def test_a_file_that_cannot_be_read_past_the_page_cache_is_not_tried_again
     assert await block.fill(worker.read) == 0
     assert pool.held(folder).refused
     assert pool.claim(folder, 0, 1, 1) is None
-    assert folder.held is not None
+    assert isinstance(folder.held, HeldBlocks)
     assert folder.held.read(10, 0) is None
     assert not folder.held.awaits(10, 0)

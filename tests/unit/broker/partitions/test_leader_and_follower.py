@@ -65,7 +65,7 @@ class Trio:
 
     def values(self, at: int) -> list[tuple[int, int]]:
         log = self.replicas[at].log
-        return [(offset, log.epoch_at(offset)) for offset in range(log.log_start_offset, log.log_end_offset)]
+        return [(offset, log.epochs.epoch_at(offset)) for offset in range(log.log_start_offset, log.log_end_offset)]
 
 
 def test_the_high_watermark_follows_the_slowest_of_the_isr() -> None:

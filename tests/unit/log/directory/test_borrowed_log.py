@@ -7,6 +7,7 @@ from uuid import UUID
 import pytest
 
 from support.logs import NOW, append, values_of, with_settings
+from tailrace.log.background_lookup import Search
 from tailrace.log.directory.borrowed_log import BorrowedLog, begin_anew, cut
 from tailrace.log.directory.log_dir import LogDir
 from tailrace.log.filesystem.memory import MemoryFilesystem
@@ -52,7 +53,7 @@ def test_what_was_begun_on_a_log_before_it_was_lent_does_not_count() -> None:
     logs = open_dir(filesystem)
     log = logs.create(*KEY, TOPIC_ID, with_settings())
     append(log, b"0")
-    search, flush = log.search(NOW, 1), log.begin_flush(NOW, everything=True)
+    search, flush = Search(log, NOW, 1), log.begin_flush(NOW, everything=True)
     assert flush is not None
     logs.lend(KEY, lambda log: None)
     flush.run()

@@ -11,6 +11,7 @@ import pytest
 from support.batches import Batch, record
 from support.logs import DIRECTORY, NOW, append, open_log, records_of, values_of, with_settings
 from tailrace.errors import ApiError
+from tailrace.log import lookup
 from tailrace.log.filesystem.memory import MemoryFilesystem, Stopped
 from tailrace.log.filesystem.port import join
 from tailrace.log.log import Log
@@ -251,7 +252,7 @@ def test_damaged_indexes_are_rebuilt(suffix: str, damage: str, clean: bool) -> N
     log = reopen(filesystem, clean=clean, recovery_point=40)
     assert records_of(log) == expected
     for number in range(40):
-        found = log.offset_for_timestamp(NOW + number)
+        found = lookup.find(log, NOW + number)
         assert found is not None and found.offset == number
 
 

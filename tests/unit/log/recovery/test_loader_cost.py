@@ -4,7 +4,8 @@ from uuid import UUID
 
 import pytest
 
-from support.logs import NOW, append, with_settings
+from support.logs import NOW, append, newest, with_settings
+from tailrace.log import lookup
 from tailrace.log.directory.log_dir import LogDir
 from tailrace.log.filesystem.memory import MemoryFilesystem
 from tailrace.log.log import Log
@@ -95,7 +96,7 @@ def read_at_a_clean_start(batches: int, timestamp: int) -> int:
     log.close()
     before = filesystem.bytes_read
     log = Log.open(filesystem, "/logs/t-0", settings, recovery_point=batches, clean=True)
-    assert (log.log_end_offset, log.max_timestamp) == (batches, timestamp)
+    assert (log.log_end_offset, newest(log)) == (batches, timestamp)
     log.roll()
     log = Log.open(filesystem, "/logs/t-0", settings, recovery_point=batches, clean=True)
     assert max_timestamp(log.segments[0]) == timestamp
@@ -117,6 +118,6 @@ def test_a_time_index_that_lost_its_entries_is_made_anew(timed: int) -> None:
     log.close()
     filesystem.open("/logs/t-0/00000000000000000000.timeindex").truncate(0)
     log = Log.open(filesystem, "/logs/t-0", settings, recovery_point=400, clean=True)
-    assert log.max_timestamp == NOW
-    found = log.offset_for_timestamp(NOW)
+    assert newest(log) == NOW
+    found = lookup.find(log, NOW)
     assert found is not None and found.offset == timed

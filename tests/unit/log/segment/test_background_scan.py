@@ -6,7 +6,6 @@ import gc
 import math
 import random
 from collections.abc import Callable
-from contextlib import suppress
 from functools import partial
 from typing import Any, TypeVar
 from weakref import ref
@@ -15,12 +14,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from support.logs import DIRECTORY, NOW, append, open_log, some_batch, with_settings
+from support.logs import DIRECTORY, NOW, append, newest, open_log, some_batch, with_settings
 from tailrace.errors import ApiError
+from tailrace.log import lookup
+from tailrace.log.background_lookup import Search
 from tailrace.log.compaction import plan
 from tailrace.log.filesystem.memory import MemoryFilesystem
 from tailrace.log.log import Log
-from tailrace.log.read import NotCached, SegmentScan, Slice, TimestampOffset
+from tailrace.log.read import CACHED, Needs, NeedsPages, NeedsScan, ReadStopped, Records, Slice, TimestampOffset
 from tailrace.log.retention import delete_retention
 from tailrace.log.segment import background_scan
 from tailrace.log.segment.view import BackgroundScan
@@ -55,27 +56,31 @@ class Loop:
         """As a broker reads: whatever is missing is brought, then it looks again."""
         while tries >= 0:
             tries -= 1
-            try:
-                found = log.read_cached(offset, max_bytes)
-                if (data := found.read_cached()) is not None:
-                    return bytes(data)
-                wanted: Slice | SegmentScan = found
-            except NotCached as cold:
-                wanted = cold.piece
-            if isinstance(wanted, Slice):
-                self.elsewhere(wanted.warm)
+            found = read(log, offset, max_bytes)
+            if isinstance(found, Records):
+                data = found.data or CACHED.read(found.file, found.length, found.position)
+                if data is not None:
+                    return bytes(data[: found.length])
+            if isinstance(found, NeedsScan):
+                assert isinstance(found.scan, BackgroundScan)
+                self.elsewhere(partial(background_scan.run, found.scan))
             else:
-                assert isinstance(wanted, BackgroundScan)
-                self.elsewhere(partial(background_scan.run, wanted))
+                piece = found if isinstance(found, Records) else found.slice
+                self.elsewhere(partial(piece.file.warm, piece.length, piece.position))
         raise AssertionError("it was asked for too often")
 
     def look_up(self, log: Log, timestamp: int | None, end: int) -> TimestampOffset | None:
-        search = log.search(timestamp, end)
+        search = Search(log, timestamp, end)
         try:
             return self.elsewhere(search.run)
         finally:
             assert not search.stale
             search.take_up()
+
+
+def read(log: Log, offset: int, max_bytes: int) -> Records | Needs:
+    """As a thread does that must not wait for the disk."""
+    return log.read(offset, max_bytes, None, True, CACHED)
 
 
 def told(read: Callable[..., Any], *arguments: Any) -> Any:
@@ -145,16 +150,12 @@ def test_lookups_are_answered_as_if_all_were_in_memory(seed: int, data: st.DataO
         end = data.draw(st.integers(0, hot.log_end_offset))
         if data.draw(st.booleans(), "forgotten"):
             filesystem.drop_caches()
-        if timestamp is None:
-            expected = told(hot.offset_of_max_timestamp, end)
-        else:
-            expected = told(hot.offset_for_timestamp, timestamp, end)
-        try:
-            assert told(cold.search_in_haste, timestamp, end) == expected
-        except NotCached:
+        expected = told(lookup.find, hot, timestamp, end)
+        found = told(lookup.find_in_haste, cold, timestamp, end)
+        if isinstance(found, NeedsPages | NeedsScan):
             assert told(loop.look_up, cold, timestamp, end) == expected
-            with suppress(NotCached):
-                assert told(cold.search_in_haste, timestamp, end) == expected
+            found = told(lookup.find_in_haste, cold, timestamp, end)
+        assert found == expected or isinstance(found, NeedsPages | NeedsScan)
     assert len(heard) == len(set(map(id, heard)))
 
 
@@ -186,7 +187,7 @@ def test_what_a_lookup_has_read_is_not_read_again() -> None:
     opens = filesystem.opens
     assert loop.look_up(log, None, log.log_end_offset) == first
     assert first is not None
-    assert log.max_timestamp == first.timestamp
+    assert newest(log) == first.timestamp
     assert filesystem.opens - opens <= len(log.segments)  # their indexes are known
 
 
@@ -216,26 +217,23 @@ def test_a_gap_between_segments_is_crossed_without_waiting() -> None:
 def test_what_a_lookup_has_read_is_looked_up_at_once_from_then_on() -> None:
     filesystem = written(2)
     log, loop = reopened(filesystem), Loop(filesystem)
-    with pytest.raises(NotCached):
-        log.search_in_haste(250, log.log_end_offset)
+    assert isinstance(lookup.find_in_haste(log, 250, log.log_end_offset), NeedsPages | NeedsScan)
     found = loop.look_up(log, 250, log.log_end_offset)
     assert found is not None
-    assert log.search_in_haste(250, log.log_end_offset) == found
+    assert lookup.find_in_haste(log, 250, log.log_end_offset) == found
     filesystem.drop_caches()
-    with pytest.raises(NotCached):
-        log.search_in_haste(250, log.log_end_offset)
+    assert isinstance(lookup.find_in_haste(log, 250, log.log_end_offset), NeedsPages | NeedsScan)
 
 
 def test_a_lookup_in_haste_leaves_nothing_behind() -> None:
     """Neither for who reads next, nor a walk that nobody does."""
     filesystem, log = damaged_while_open()
-    with pytest.raises(NotCached):
-        log.search_in_haste(NOW, 6)
+    assert isinstance(lookup.find_in_haste(log, NOW, 6), NeedsPages | NeedsScan)
     append(log, b"006", timestamp=NOW + 99)
     walk = wanted_walk(log, 1)
     assert walk.view.snapshot.size_bytes == log.segments.active.size_bytes
     filesystem.drop_caches()
-    assert log.offset_for_timestamp(NOW + 99) == (NOW + 99, 6, 0)
+    assert lookup.find(log, NOW + 99) == (NOW + 99, 6, 0)
 
 
 def cut(log: Log) -> None:
@@ -255,7 +253,7 @@ def rename(log: Log) -> None:
 @pytest.mark.parametrize("change", [cut, give_up, rename, Log.abandon, lambda log: log.reset_to(500)])
 def test_a_search_is_stale_when_files_were_changed_under_it(change: Callable[[Log], None]) -> None:
     log = reopened(written(3))
-    search = log.search(None, log.log_end_offset)
+    search = Search(log, None, log.log_end_offset)
     assert not search.stale
     change(log)
     assert search.stale
@@ -266,7 +264,7 @@ def test_appends_and_rolls_do_not_disturb_a_search() -> None:
     log = open_log(filesystem, SETTINGS)
     append(log, b"v", timestamp=5)
     append(log, b"v", timestamp=9)
-    search, newest = log.search(6, 2), log.search(None, 2)
+    search, newest = Search(log, 6, 2), Search(log, None, 2)
     for number in range(40):
         append(log, bytes(50), timestamp=7 + number % 5)
     assert len(log.segments) > 1
@@ -274,16 +272,16 @@ def test_appends_and_rolls_do_not_disturb_a_search() -> None:
         assert one.run() == (9, 1, 0)
         assert not one.stale
         one.take_up()
-    assert log.offset_of_max_timestamp() == (11, 6, 0)
+    assert lookup.find(log, None) == (11, 6, 0)
 
 
 def test_who_leaves_does_not_wait_any_more() -> None:
     filesystem = written(4)
     log = reopened(filesystem)
     filesystem.drop_caches()
-    search = log.search(None, log.log_end_offset)
+    search = Search(log, None, log.log_end_offset)
     search.stop()
-    with pytest.raises(NotCached):
+    with pytest.raises(ReadStopped):
         search.run()
 
 
@@ -300,10 +298,9 @@ def damaged_while_open() -> tuple[MemoryFilesystem, Log]:
 
 
 def wanted_walk(log: Log, offset: int) -> BackgroundScan:
-    with pytest.raises(NotCached) as cold:
-        log.read_cached(offset, 10_000)
-    assert isinstance(cold.value.piece, BackgroundScan)
-    return cold.value.piece
+    needs = read(log, offset, 10_000)
+    assert isinstance(needs, NeedsScan) and isinstance(needs.scan, BackgroundScan)
+    return needs.scan
 
 
 def test_one_walk_serves_all_who_need_it_and_what_was_appended_meanwhile_counts() -> None:
@@ -315,10 +312,10 @@ def test_one_walk_serves_all_who_need_it_and_what_was_appended_meanwhile_counts(
     append(log, b"006", timestamp=NOW + 99)
     Loop(filesystem).elsewhere(partial(background_scan.run, walk))
     append(log, b"007", timestamp=NOW + 7)
-    assert told(log.read_cached, 1, 10_000) == "CORRUPT_MESSAGE"
+    assert told(read, log, 1, 10_000) == "CORRUPT_MESSAGE"
     assert len(heard) == 1
-    assert [len(log.read_cached(offset, 1)) for offset in (0, 2, 7)] == [len(some_batch(b"000"))] * 3
-    assert log.offset_for_timestamp(NOW + 8) == log.offset_of_max_timestamp()
+    assert [len(told(read, log, offset, 1)) for offset in (0, 2, 7)] == [len(some_batch(b"000"))] * 3
+    assert lookup.find(log, NOW + 8) == lookup.find(log, None)
     assert log.segments.active.latest_offset == 6
 
 
@@ -328,10 +325,10 @@ def test_a_cut_makes_a_walk_worthless() -> None:
     background_scan.run(walk)
     log.truncate_to(4)
     append(log, b"another", timestamp=NOW + 50)
-    assert told(log.read_cached, 1, 1) == "CORRUPT_MESSAGE"
-    assert b"another" in told(log.read_cached, 4, 10_000)
+    assert told(read, log, 1, 1) == "CORRUPT_MESSAGE"
+    assert b"another" in told(read, log, 4, 10_000)
     assert log.log_end_offset == 5
-    assert told(log.offset_for_timestamp, NOW + 4) == (NOW + 50, 4, 0)
+    assert told(lookup.find, log, NOW + 4) == (NOW + 50, 4, 0)
 
 
 def test_a_walk_that_failed_is_begun_anew() -> None:
@@ -343,7 +340,7 @@ def test_a_walk_that_failed_is_begun_anew() -> None:
     again = wanted_walk(log, 1)
     assert again is not walk
     background_scan.run(again)
-    assert told(log.read_cached, 1, 10_000) == "CORRUPT_MESSAGE"
+    assert told(read, log, 1, 10_000) == "CORRUPT_MESSAGE"
 
 
 def test_a_hole_at_the_end_is_looked_for_again_when_more_was_appended() -> None:
@@ -355,5 +352,5 @@ def test_a_hole_at_the_end_is_looked_for_again_when_more_was_appended() -> None:
     background_scan.run(walk)
     assert wanted_walk(log, 1) is not walk
     background_scan.run(wanted_walk(log, 1))
-    assert log.read_cached(6, 1).next_offset == 7
-    assert [told(log.read_cached, at, 1) for at in (1, 5)] == ["CORRUPT_MESSAGE"] * 2
+    assert log.read(6, 1).next_offset == 7
+    assert [told(read, log, at, 1) for at in (1, 5)] == ["CORRUPT_MESSAGE"] * 2

@@ -42,6 +42,10 @@ async def test_what_is_sent_in_turns_begins_with_the_next_one(tmp_path: Path, tu
     theirs.close()
 
 
+def _send(client: int, piece: Slice, most: int) -> int:
+    return os.sendfile(client, piece.file.fileno(), piece.position, most)
+
+
 class Carrier:
     """Sends what its script says of each slice that it is given: so many bytes, or it does not want to."""
 
@@ -50,13 +54,13 @@ class Carrier:
         self.asked = 0
         self.fails = False
 
-    def __call__(self, piece: Slice, client: int, told: Callable[[int | None, bool], None]) -> bool:
+    def __call__(self, piece: PacedSlice, client: int, told: Callable[[int | None, bool], None]) -> bool:
         self.asked += 1
         most = self.script.pop(0) if self.script else len(piece)
         if most is None:
             return False
         try:
-            sent = os.sendfile(client, piece.file.fileno(), piece.position, min(most, len(piece))) if most else 0
+            sent = _send(client, piece.slice, min(most, len(piece))) if most else 0
         except BlockingIOError:
             sent = 0
         asyncio.get_running_loop().call_soon(told, sent, self.fails)
@@ -105,7 +109,7 @@ class Silent:
     def __init__(self) -> None:
         self.told: list[Callable[[int | None, bool], None]] = []
 
-    def __call__(self, piece: Slice, client: int, told: Callable[[int | None, bool], None]) -> bool:
+    def __call__(self, piece: PacedSlice, client: int, told: Callable[[int | None, bool], None]) -> bool:
         self.told.append(told)
         return True
 
@@ -134,9 +138,7 @@ PART = 30_000
 
 
 def carried(file: RealFile, carrier: Any, position: int = 0, length: int = SIZE, *, lent: bool = False) -> PacedSlice:
-    piece = Slice(file, position, length)
-    piece.loan = Lent(file) if lent else None
-    return PacedSlice(piece, 131_072, carrier)
+    return PacedSlice(Slice(file, position, length), 131_072, carrier, Lent(file) if lent else None)
 
 
 @settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
