@@ -7,7 +7,7 @@ from typing import Any
 
 from tailrace.errors import ApiError, ErrorCode
 from tailrace.kafka.topics import TRANSACTION_STATE_TOPIC
-from tailrace.metadata.image import MetadataImage
+from tailrace.metadata.image import BrokerImage, MetadataImage
 from tailrace.net.address import Address
 from tailrace.net.authentication.proof import Secret
 from tailrace.net.client import Client, Disconnected
@@ -30,6 +30,7 @@ class Peers:
         self._boot_id = boot_id
         self._secret = secret
         self._clients: dict[tuple[Address, int], Client] = {}
+        self._brokers: dict[int, tuple[BrokerImage, Address | None]] = {}  # a transaction may have 10,000 partitions
 
     async def ask(self, address: Address, request: Any, *, version: int, timeout_ms: float, lane: int = 0) -> Any:
         """The answer. Raises one of AWAY where there is none. lane: each has a connection, where others do not wait."""
@@ -42,7 +43,12 @@ class Peers:
     def broker(self, broker_id: int) -> Address | None:
         """Where the broker listens."""
         broker = self._image().brokers.get(broker_id)
-        return None if broker is None else address_of(broker.endpoints, self._boot_id)
+        if broker is None:
+            return None
+        known = self._brokers.get(broker_id)
+        if known is None or known[0] is not broker:
+            known = self._brokers[broker_id] = broker, address_of(broker.endpoints, self._boot_id)
+        return known[1]
 
     def leader(self, topic: str, index: int) -> Address | None:
         """Where the partition's leader listens."""
