@@ -1,4 +1,8 @@
-"""Receive buffers, shared by all connections of the process: an idle connection owns none."""
+"""Receive buffers, shared by all connections of the process: an idle connection owns none.
+
+One that has bytes which the other side does not take is lent to that side. Where many are lent, the others read little
+at a time, and what of it is not taken is copied: so unread answers take 64 MiB, and 32 KiB for each connection.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +14,8 @@ BUFFER_BYTES = 262_144
 # A request that announces more gets pages of its own: the system fills them as bytes come, and has them back at once.
 _MAPPED_BYTES = 2 << 20
 _KEPT = 16
+MOST_LENT = 256
+LITTLE_BYTES = 32_768
 
 
 class Buffer:
@@ -28,6 +34,22 @@ class BufferPool:
 
     def __init__(self) -> None:
         self.free = [Buffer()]
+        self.lent = 0
+
+    @property
+    def may_lend(self) -> bool:
+        """Whether one more may be kept until the other side has taken its bytes."""
+        return self.lent < MOST_LENT
+
+    def lend(self, buffer: Buffer) -> None:
+        """One holder more, until it gives the buffer back."""
+        buffer.holders += 1
+        self.lent += 1
+
+    def give_back(self, buffer: Buffer) -> None:
+        """The bytes of a lent buffer were taken."""
+        self.lent -= 1
+        self.give(buffer)
 
     def take(self) -> Buffer:
         buffer = self.free.pop() if self.free else Buffer()

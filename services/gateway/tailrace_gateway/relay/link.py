@@ -2,7 +2,8 @@
 
 It reads into a shared buffer, hands the bytes on at once, and writes at once; what the other socket does not take stays
 in that buffer until it is sent, and meanwhile nothing more is read. So a connection holds at most one buffer
-a direction, and an idle one holds none. asyncio's transports would copy or keep every piece instead (dataplane.md).
+a direction, and an idle one holds none; buffers.py bounds those of all connections. asyncio's transports would copy or
+keep every piece instead (dataplane.md).
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from typing import TypeAlias
 
 from tailrace.net.tls.encrypted_socket import EncryptedSocket
 from tailrace.net.transport.read_events import ReadEvents
-from tailrace_gateway.relay.buffers import BUFFER_BYTES, Buffer, BufferPool
+from tailrace_gateway.relay.buffers import BUFFER_BYTES, LITTLE_BYTES, Buffer, BufferPool
 
 StreamSocket: TypeAlias = socket.socket | EncryptedSocket
 
@@ -85,6 +86,8 @@ class Link:
         if kept:
             into[:kept] = self.tail
             into = into[kept:]
+        if not self.pool.may_lend:
+            into = into[:LITTLE_BYTES]
         try:
             count = self.sock.recv_into(into)
         except (BlockingIOError, InterruptedError):
@@ -137,12 +140,11 @@ class Link:
                 return
             data = memoryview(data)[sent:]
             self.loop.add_writer(self._fd, self._writable)
-        if lender is None:
+        if lender is None or self._lender is lender:
             self.outbox.append(data)
-        elif self._lender is None or self._lender is lender:
-            if self._lender is None:
-                self._lender = lender
-                lender.holders += 1
+        elif self._lender is None and self.pool.may_lend:
+            self._lender = lender
+            self.pool.lend(lender)
             self.outbox.append(data)
         else:
             self.outbox.append(bytes(data))
@@ -170,7 +172,7 @@ class Link:
     def _return_buffer(self) -> None:
         lender, self._lender = self._lender, None
         if lender is not None:
-            self.pool.give(lender)
+            self.pool.give_back(lender)
 
     def exchange_socket(self, sock: socket.socket) -> StreamSocket:
         """Goes on over another socket and returns the one before, still open. Nothing may be unsent."""
