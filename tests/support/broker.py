@@ -22,7 +22,7 @@ from tailrace.net.authentication.client import open_proven
 from tailrace.net.authentication.proof import Secret
 from tailrace.net.background import beside
 from tailrace.net.client import Client
-from tailrace.net.context import Identity
+from tailrace.net.identity import Identity
 from tailrace.net.metadata.follower import Subscriber
 from tailrace.records.record import Record, build
 from tailrace.runtime.clock import SystemClock

@@ -13,6 +13,7 @@ from uuid import UUID
 import structlog
 from prometheus_client import CollectorRegistry
 
+from support.sessions import session_of
 from tailrace.clock import ManualClock
 from tailrace.config import Config
 from tailrace.errors import ApiError
@@ -21,7 +22,8 @@ from tailrace.metadata.image import BrokerImage, MetadataImage, PartitionImage, 
 from tailrace.metadata.records import Endpoint
 from tailrace.net.address import Address
 from tailrace.net.client import Disconnected
-from tailrace.net.context import Context, Identity
+from tailrace.net.context import Context
+from tailrace.net.identity import Identity
 from tailrace.records.record import Record, build
 from tailrace.state import KeyValue, ProducerIdAndEpoch, ShardBatch
 from tailrace_coordinator.coordinator import Coordinator
@@ -255,7 +257,7 @@ class Stage:
 
 
 class _Connected:
-    identity = Identity(client_host="127.0.0.1", listener="INTERNAL")
+    session = session_of(Identity(client_host="127.0.0.1", listener="INTERNAL"))
 
     def close(self) -> None:
         raise AssertionError("no handler closes connections")

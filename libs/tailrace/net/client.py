@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 from tailrace.net.address import Address
 from tailrace.net.authentication.client import open_proven
 from tailrace.net.authentication.proof import Secret
-from tailrace.net.context import Identity
+from tailrace.net.identity import Identity
 from tailrace.net.transport.writing import write_all
 from tailrace.wire import codec
 from tailrace.wire.apis import INTERNAL_APIS, Api, ApiKey
@@ -315,10 +315,9 @@ class Client:
             return wire
 
     def _introduce(self, wire: _Wire, identity: Identity) -> None:
-        from tailrace.wire.messages import PreambleRequest  # of services alone
+        from tailrace.net.preamble import preamble_of  # of services alone
 
-        preamble = PreambleRequest(**identity._asdict())
-        self._send(wire, preamble, 0).add_done_callback(_seen)
+        self._send(wire, preamble_of(identity), 0).add_done_callback(_seen)
 
     async def _open(self) -> _Wire:
         loop = asyncio.get_running_loop()

@@ -17,17 +17,17 @@ from struct import Struct
 from typing import Any, Protocol, TypeAlias
 
 from tailrace.errors import ApiError, ErrorCode
-from tailrace.net.context import ANONYMOUS, Context, Identity
+from tailrace.net.context import Context
 from tailrace.net.dispatch import ORDINARY, Answer, HotHandler, Relay, Service, answer_frame, api_versions
+from tailrace.net.identity import ANONYMOUS, Identity
 from tailrace.net.large import LARGE_BYTES, has_many_rows
 from tailrace.net.limits.answer_memory import OWN_BYTES, of_rows
-from tailrace.net.limits.deadlines import IDLE, ConnectionDeadlines, IdleTimer
+from tailrace.net.limits.deadlines import IDLE, Progress
 from tailrace.net.limits.seldom import SeldomWarning
-from tailrace.net.quotas.meter import Meter
-from tailrace.net.quotas.mute import Mute
-from tailrace.net.quotas.work import WorkTimer
+from tailrace.net.preamble import identity_of
+from tailrace.net.quotas.meter import UNMETERED
+from tailrace.net.session import AuthenticationState, ClientSession
 from tailrace.net.transport.answering import Answering
-from tailrace.quota.owed import Owed, nothing_owed
 from tailrace.wire import codec
 from tailrace.wire.apis import ApiKey
 from tailrace.wire.connection import BUSY, CLOSED, MUTED, SIZE, UNTAKEN, Fate
@@ -40,7 +40,6 @@ _KEY = Struct(">h")
 _HEAD_BYTES = 14  # size, api key, version, correlation id, length of the client id
 _ID_AT = 8  # where the client id's field begins in a frame
 _PRIVATE_FROM = 10_000  # api keys that no client may use, nor send through a relay
-_SHRINK_MS = 30_000
 # Of a Unix socket: the kernel's default takes a fifth of a large answer, and every rest costs a wake-up on both sides.
 _UNIX_SEND_BYTES = 1_048_576
 
@@ -60,37 +59,27 @@ class Listener(Protocol):
         """Counts a connection in, or closes it."""
 
 
-def _uncounted(throttle_time_ms: int) -> None:
-    return None
-
-
 class Connection(Answering):
     """One accepted socket. Views handed to hot handlers are valid until end_of_read returned."""
 
     def __init__(self, server: Listener, identity: Identity | None = None, unread: bytes = b"") -> None:
-        super().__init__(server.service.log, server.service.memory, server.service.max_frame_bytes)
+        service = server.service
+        session = ClientSession(self, service.memory, identity)
+        super().__init__(session.share, service.log, service.memory, service.max_frame_bytes)
+        self.session = session
         self._server = server
-        self._service = server.service
+        self._service = service
         self._unread = unread  # of a socket that another process has read from
-        self._hot = server.hot
-        self._counts = server.service.counts
-        self._admit = server.service.admit
+        self.hot = server.hot  # what serves this client
+        self._counts = service.counts
         self._task: asyncio.Task[None] | None = None
-        self._mute: Mute | None = None  # of a client that was above a quota: no request is handled while it is on
         self._parsing = False
         self._going_on: asyncio.Handle | None = None  # whole frames wait for nothing but the loop's next turn
         self._released = False  # somebody else reads from the transport
-        self._known = identity
-        self.identity = identity or Identity()
+        self._known = identity is not None
         self.state: dict[str, Any] = {}
         self.refused_batches: Any = None  # what Produce knows of batches it refused here, while it matters
         self.named: bytes | None = None  # the client id's field every request must carry; None: nobody minds
-        self.meter: Meter | None = None  # of a client that a quota limits, where its socket is
-        self._timer: WorkTimer | None = None  # of one with a request_percentage
-        self._may_owe = False  # of a meter by which no data has passed here
-        self._on_throttle: Callable[[int], None] = _uncounted
-        self._quiet = IdleTimer()
-        self._swept_bytes = (0, 0)  # received and unsent, as the last sweep saw them
 
     # -- the transport's side -------------------------------------------------------------------------------------
 
@@ -102,9 +91,8 @@ class Connection(Answering):
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _UNIX_SEND_BYTES)
         elif sock is not None:
             self._service.buffers.set_on(sock)
-        if self._known is None:
-            self.identity = self._identity_of(transport)
-        self._share.belongs_to(self.identity.client_host)
+        if not self._known:
+            self.session.identify(self._identity_of(transport))
         self._server.opened(self)
         if self._unread and not transport.is_closing():
             unread, self._unread = self._unread, b""
@@ -129,14 +117,11 @@ class Connection(Answering):
         self.core.close()
         self._filled = 0
         self._shrink()
-        self._share.end()
-        self._answers.give_back(self)
+        self.session.end()
         if self._going_on is not None:
             self._going_on.cancel()
         if self._task is not None:
             self._task.cancel()
-        if self._mute is not None:
-            self._mute.cancel()
         self.core.slots.clear()
         if self._awaited is not None:
             self._awaited.cancel()
@@ -163,8 +148,9 @@ class Connection(Answering):
 
     # -- the end of it --------------------------------------------------------------------------------------------
 
-    def renamed(self, client_id: str) -> None:
+    def renamed(self, client_id: bytes) -> None:
         """A request came under another client id than `named`."""
+        self.session.rename(client_id)
 
     def _end_if_done(self) -> None:
         """Ends a connection whose client has ended, once everything was answered.
@@ -179,21 +165,14 @@ class Connection(Answering):
         elif fate is Fate.DONE:
             self.close()
 
-    def judge(self, deadlines: ConnectionDeadlines, passed_ms: float) -> str:
-        """Called by each sweep: says why the connection must go, IDLE or nothing."""
-        received, unsent = self._swept_bytes
-        came, quiet = self.received_bytes - received, self._quiet
-        now_unsent = self._unsent_bytes
-        self._swept_bytes = (self.received_bytes, now_unsent)
-        if not self._filled or self.core.ended or self._share.waits or not self.core.may_handle:
-            quiet.whole()
-        elif why := quiet.torn(deadlines, passed_ms, came, head=self._filled < _HEAD_BYTES):
-            return why
-        owed = not self.core.ended and bool(self.core.slots or self.core.stops & (BUSY | MUTED))
-        moved = bool(came) or now_unsent != unsent or (owed and not now_unsent)
-        if not moved and quiet.quiet_ms >= _SHRINK_MS:
-            self._shrink()
-        return quiet.idle(deadlines, passed_ms, moved=moved, unsent=bool(now_unsent), owed=owed)
+    @property
+    def progress(self) -> Progress:
+        """How far it is, for the sweep over all connections."""
+        core, unsent_bytes = self.core, self._unsent_bytes
+        begun = bool(self._filled) and not core.ended and not self._share.waits and core.may_handle
+        owed = not core.ended and bool(core.slots or core.stops & (BUSY | MUTED))
+        head = self._filled < _HEAD_BYTES
+        return Progress(self.received_bytes, unsent_bytes, begun, head, bool(unsent_bytes), owed)
 
     def give_up(self, why: str) -> None:
         """Closes a client that was waited for long enough, with one line unless it was merely idle."""
@@ -238,41 +217,35 @@ class Connection(Answering):
         self._released = self._held = True
         self._transport.pause_reading()
         self._server.connections.discard(self)
-        self._share.end()  # connection_lost is not called any more
+        self.session.end()  # connection_lost is not called any more
         return self._transport
 
     # -- frames ---------------------------------------------------------------------------------------------------
 
-    def limit(self, meter: Meter, hot: HotHandlers, on_throttle: Callable[[int], None]) -> None:
-        """A quota limits the client from its next request on: these hot handlers serve and charge it."""
-        self.meter, self._hot, self._on_throttle = meter, hot, on_throttle
-        # What this read has taken before the client said another id is charged with the rest of it.
-        self._timer = (self._timer or WorkTimer()) if meter.request_limited else None
-        self._may_owe = True
+    def limit(self, hot: HotHandlers) -> None:
+        """A quota limits the client: these hot handlers serve and charge it from the next request on."""
+        self.hot = hot
 
     def unlimit(self) -> None:
         """No quota limits the client any more."""
-        self.meter, self._hot, self._timer, self._may_owe = None, self._server.hot, None, False
+        self.session.meter, self.hot = UNMETERED, self._server.hot
 
-    def _owes(self) -> bool:
-        """Mutes a connection whose client has taken too much by others: else it would owe nothing by reconnecting."""
-        self._may_owe = False
-        throttle_time_ms = 0 if self.meter is None else self.meter.indebted()
-        if throttle_time_ms:
-            self.throttle(throttle_time_ms)
-        return throttle_time_ms > 0
-
-    def throttle(self, throttle_time_ms: int) -> None:
+    def throttled(self) -> None:
         """The client is above a quota: nothing more of it is handled for that time, be it that it obeys or not."""
-        self._on_throttle(throttle_time_ms)
-        self.mute(throttle_time_ms, None if self.meter is None else self.meter.owed())
+        if not self._transport.is_closing():
+            self.core.stops |= MUTED
+            self.session.mute()
 
-    def _charge_work(self) -> None:
-        if self._timer is None or self.meter is None:  # they may have gone meanwhile
-            return
-        work_ms = self._timer.take_ms()
-        if work_ms and (throttle_time_ms := self.meter.worked(work_ms)):
-            self.throttle(throttle_time_ms)
+    def mute(self, throttle_time_ms: int) -> None:
+        """Handles no further request for so long; what comes stays in the buffer, then in the socket."""
+        if not self._transport.is_closing():
+            self.core.stops |= MUTED
+            self.session.mute_for(throttle_time_ms)
+
+    def unmuted(self) -> None:
+        """The throttle time is over."""
+        self.core.stops &= ~MUTED
+        self._parse()
 
     def _awaited_came(self, awaited: asyncio.Future[Any]) -> None:
         self._answered_later(super()._awaited_came, awaited)
@@ -283,37 +256,19 @@ class Connection(Answering):
 
     def _answered_later(self, work: Callable[..., None], *args: Any) -> None:
         """Sends what had to be waited for. Kafka charges its time as it does that of an answer given at once."""
-        timer = self._timer
-        if timer is None or timer.running or self.meter is None:
+        session = self.session
+        if not session.untimed:
             work(*args)
             return
-        timer.run(self.meter.work_ms, work, *args)
-        self._charge_work()
-
-    def mute(self, throttle_time_ms: int, owed: Owed | None = None) -> None:
-        """Handles no further request for so long, nor before what is owed is earned; what comes stays in the buffer,
-        then in the socket.
-        """
-        if self._transport.is_closing():
-            return
-        if self._mute is None:
-            loop = asyncio.get_running_loop()
-            self._mute = Mute(
-                lambda: loop.time() * 1000, lambda ms, then: loop.call_later(ms / 1000, then), self._unmute
-            )
-        self.core.stops |= MUTED
-        self._mute.throttle(throttle_time_ms, nothing_owed() if owed is None else owed)
-
-    def _unmute(self) -> None:
-        self.core.stops &= ~MUTED
-        self._parse()
+        session.timed(partial(work, *args))
+        session.charge()
 
     def _parse(self) -> None:
         """Handles what may be handled now. What full slots stopped goes on in the loop's next turn, after others."""
         if self._parsing:
             return  # called back from a write below, which goes on by itself
-        if self._timer is not None and not self._timer.running:
-            self._parse_timed(self._timer)
+        if self.session.untimed:
+            self._parse_timed()
             return
         self._parsing = True
         try:
@@ -341,13 +296,12 @@ class Connection(Answering):
         if core.ended:
             self._end_if_done()
 
-    def _parse_timed(self, timer: WorkTimer) -> None:
+    def _parse_timed(self) -> None:
         """A look at what is no whole request yet is charged with the next one: it must not mute what is to come."""
-        assert self.meter is not None
         filled = self._filled
-        timer.run(self.meter.work_ms, self._parse)
+        self.session.timed(self._parse)
         if self._filled < filled:
-            self._charge_work()
+            self.session.charge()
 
     def _end_read(self) -> None:
         """Many answers are there: they leave before the next request is handled."""
@@ -370,12 +324,13 @@ class Connection(Answering):
         if named is not None and frame[_ID_AT : _ID_AT + len(named)] != named:
             self._rename(frame)
         api_key, version, correlation_id, pos = skip_request_header(frame)
-        if self._may_owe and api_key in _DATA and self._owes():
+        session = self.session
+        if session.authentication is not AuthenticationState.COMPLETE:
+            session.take(api_key)
+        if session.may_owe and api_key in _DATA and session.owes():
+            self.throttled()
             return True
-        if self._admit is not None and (code := self._admit(self.identity, api_key, version)):
-            self._not_admitted(frame, code)
-            return False
-        hot = self._hot.get(api_key)
+        hot = self.hot.get(api_key)
         if hot is not None:
             handler, first, last = hot
             if first <= version <= last:
@@ -400,38 +355,20 @@ class Connection(Answering):
             self._begin(self._run_large, header, self.keep(frame[header.body_offset :]))
         return False
 
-    def _not_admitted(self, frame: memoryview, code: int) -> None:
-        header = parse_request_header(frame)
-        self._begin(self._run_not_admitted, header, self.keep(frame[header.body_offset :]), code)
-
-    async def _run_not_admitted(self, header: RequestHeader, body: memoryview, code: int) -> None:
-        large = self._service.large
-        try:
-            async with large.request(header.api_key, header.api_version, body) as request:
-                if header.api_key == ApiKey.PRODUCE and not request.acks:
-                    self.close()  # acks=0 expects no answer: the only way to tell of an error
-                    return
-                response = await large.refuse(request, header.api_key, header.api_version, code)
-                frame = await large.encode(response, header.api_version, header.correlation_id)
-        except codec.Malformed as malformed:
-            self._idle()
-            self._refuse(str(malformed))
-            return
-        self._answered(frame)
-
     def _rename(self, frame: memoryview) -> None:
         (size,) = _KEY.unpack_from(frame, _ID_AT) if len(frame) >= _ID_AT + _KEY.size else (0,)
         self.named = bytes(frame[_ID_AT : _ID_AT + _KEY.size + max(size, 0)])
-        self.renamed(self.named[_KEY.size :].decode("utf-8", "replace"))
+        self.renamed(self.named[_KEY.size :])
 
     def _begin(self, work: Callable[..., Awaitable[None]], *given: Any) -> None:
         self.core.stops |= BUSY
         run: Coroutine[Any, Any, None] = self._run_guarded(work, *given)
-        if self._timer is None or self.meter is None:
+        session = self.session
+        if not session.meter.request_limited:
             self._task = asyncio.get_running_loop().create_task(run)
         else:
-            self._task = asyncio.get_running_loop().create_task(self._timer.coroutine(self.meter.work_ms, run))
-            self._task.add_done_callback(lambda _: self._charge_work())
+            self._task = asyncio.get_running_loop().create_task(session.timer.coroutine(session.meter.work_ms, run))
+            self._task.add_done_callback(lambda _: session.charge())
 
     def _idle(self) -> None:
         """The ordinary request at hand is over."""
@@ -483,7 +420,7 @@ class Connection(Answering):
 
     async def room_for_rows(self, size_bytes: int) -> None:
         """Returns when there is memory for the rows of a large request; a service does not wait for clients."""
-        if not self.identity.is_service:
+        if not self.session.is_service:
             await self._answers.room(self, size_bytes)
 
     async def _run_refused(self, header: RequestHeader, refused: TooManyRows) -> None:
@@ -526,17 +463,7 @@ class Connection(Answering):
 
     def _preamble(self, header: RequestHeader, frame: memoryview) -> None:
         request: PreambleRequest = codec.decode_request(ApiKey.PREAMBLE, 0, frame[header.body_offset :])
-        self.identity = Identity(
-            request.principal,
-            request.client_host,
-            request.client_port,
-            request.listener,
-            request.advertised_host,
-            request.base_port,
-            request.session_expiry_ms,
-            request.node_id,
-        )
-        self._share.belongs_to(request.client_host)
+        self.session.identify(identity_of(request))
         self.core.slots.append(codec.encode_response(PreambleResponse(error_code=0), 0, header.correlation_id))
 
     def _refuse(self, why: str, say: Callable[..., None] | None = None) -> None:
@@ -545,7 +472,7 @@ class Connection(Answering):
         say: writes the line, where it is not to be one for each client.
         """
         say = say or partial(self._service.log.warning, "connection closed")
-        say(why=why, client=self.identity.client)
+        say(why=why, client=self.session.identity.client)
         self._filled = 0
         self._flush()
         if self._sending_files:

@@ -12,7 +12,6 @@ from struct import error as StructError
 from typing import Any, Final, TypeAlias
 
 from tailrace.errors import ApiError, ErrorCode
-from tailrace.net.admit import Admit
 from tailrace.net.authentication.server import Authentication
 from tailrace.net.context import Context
 from tailrace.net.large import Large, has_many_rows
@@ -55,7 +54,6 @@ class Service:
     end_of_read: Callable[[], None] = _nothing
     internal: bool = True
     listener: str = "INTERNAL"
-    admit: Admit | None = None  # asked before every request
     authentication: Authentication | None = None  # of an internal listener's connections
     max_frame_bytes: int = 104_857_600
     max_connections: int = 10_000

@@ -15,8 +15,8 @@ from tailrace.net.address import Address
 from tailrace.net.authentication.peer import other_user
 from tailrace.net.authentication.server import Unproven
 from tailrace.net.connection import Connection, HotHandlers
-from tailrace.net.context import principal_of
 from tailrace.net.dispatch import HotHandler, Service
+from tailrace.net.identity import principal_of
 from tailrace.net.limits.deadline_check import DeadlineCheck
 from tailrace.net.limits.descriptors import make_room, most_descriptor
 from tailrace.net.limits.request_memory_watch import RequestMemoryWatch
@@ -102,7 +102,7 @@ class Server:
             connection.close()
             return
         if self._few_descriptors(connection) and not make_room(self.connections):
-            self._refused.say(why="few file descriptors are left", client=connection.identity.client)
+            self._refused.say(why="few file descriptors are left", client=connection.session.identity.client)
             connection.close()
             return
         self.connections.add(connection)

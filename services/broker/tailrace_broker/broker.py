@@ -20,7 +20,7 @@ from tailrace.metadata.directories import LOST, MIGRATING, UNASSIGNED, directory
 from tailrace.metadata.image import MetadataImage, PartitionImage
 from tailrace.metadata.records import NO_LEADER
 from tailrace.net.background import in_thread
-from tailrace.net.context import Identity
+from tailrace.net.identity import Identity
 from tailrace.net.metadata.follower import MetadataFollower
 from tailrace_broker.cold_reads.reads import ColdReads
 from tailrace_broker.connections.adopted import Adopted

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from tailrace.metadata.image import MetadataImage
-from tailrace.net.context import Context, user_of
+from tailrace.net.context import Context
+from tailrace.net.identity import user_of
 from tailrace.quota.entity import ClientQuotas
 from tailrace.quota.mutations import UNLIMITED, MutationQuota, MutationQuotas
 from tailrace_controller.controller import Controller
@@ -25,7 +26,7 @@ class ClientMutations:
 
     def quota_of(self, context: Context, strict_since: int) -> MutationQuota:
         """What a client's request is charged to. The cluster's own services create topics without a quota."""
-        identity = context.connection.identity
+        identity = context.connection.session.identity
         if identity.listener != "CLIENT":
             return UNLIMITED
         quotas = self._controller.image.quotas

@@ -8,9 +8,11 @@ from collections.abc import Mapping
 from tailrace.errors import ErrorCode
 from tailrace.metadata.image import BrokerImage, MetadataImage
 from tailrace.net.address import Address
-from tailrace.net.context import Context, Identity
+from tailrace.net.context import Context
 from tailrace.net.dispatch import Handler, Service, answer_frame
+from tailrace.net.identity import Identity
 from tailrace.net.members.endpoints import address_of
+from tailrace.net.preamble import identity_of
 from tailrace.wire import codec
 from tailrace.wire.apis import APIS, ApiKey
 from tailrace.wire.header import parse_request_header
@@ -109,15 +111,13 @@ class AnsweringGateway(Gateway):
             return None
         self.away_since_ms.pop(connection.node_id, None)
         node = NodeLink(sock, self.pool, connection)
-        node.write(preamble(connection.identity))
+        node.write(preamble(connection.session.identity))
         return node
 
     # -- requests that are not relayed ----------------------------------------------------------------------------
 
     async def answer(self, frame: Frame, connection: ClientLink) -> bytes | memoryview | None:
         """The whole answer frame; None when the node has taken the request over after all or none is due."""
-        if frame.error_code:
-            return await self._not_admitted(frame, connection)
         if not await unfenced.broker_there(self, connection, frame):
             return None
         if frame.route == Route.HERE:
@@ -132,13 +132,6 @@ class AnsweringGateway(Gateway):
             return await coordinator.to_coordinator(self, connection, frame)
         return await broker_away.wait_for_node(self, connection, frame)
 
-    async def _not_admitted(self, frame: Frame, connection: ClientLink) -> bytes | memoryview | None:
-        async with controller.request_of(self, frame) as request:
-            if frame.key == ApiKey.PRODUCE and not request.acks:
-                connection.close()  # acks=0 expects no answer: the only way to tell of an error
-                return None
-        return await controller.refusal(self, frame, ErrorCode(frame.error_code))
-
     async def _here(self, frame: Frame, connection: ClientLink) -> bytes | memoryview:
         if frame.key == ApiKey.PREAMBLE:
             return self._introduced(frame, connection)
@@ -152,7 +145,7 @@ class AnsweringGateway(Gateway):
     def _introduced(self, frame: Frame, connection: ClientLink) -> bytes:
         """The preamble of a broker that relays for its clients: from here on this connection is theirs."""
         request: PreambleRequest = codec.decode_request(frame.key, frame.version, controller.body_of(frame))
-        identity = Identity(**{name: getattr(request, name) for name in Identity._fields})
+        identity = identity_of(request)
         if identity.node_id < 0:
             identity = identity._replace(node_id=self._node_of(identity))
         connection.introduced(identity)

@@ -6,6 +6,7 @@ import asyncio
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from random import Random
 from typing import Any, Protocol
 
@@ -13,17 +14,16 @@ from tailrace.clock import Clock
 from tailrace.errors import ApiError, ErrorCode
 from tailrace.metadata.image import BrokerImage, MetadataImage
 from tailrace.net.address import Address
-from tailrace.net.admit import Admit
 from tailrace.net.authentication.proof import Secret
 from tailrace.net.background import spawn
-from tailrace.net.context import Identity
+from tailrace.net.identity import Identity, user_of
 from tailrace.net.large import Large
 from tailrace.net.limits.deadlines import ConnectionDeadlines
 from tailrace.net.limits.request_memory import DEFAULT_BYTES, RequestMemory
 from tailrace.net.limits.request_memory_watch import RequestMemoryWatch
 from tailrace.net.limits.role_memory import RoleMemory
 from tailrace.net.limits.seldom import SeldomWarning
-from tailrace.net.quotas.meter import MeterAt
+from tailrace.net.quotas.meter import MeterAt, MeterOf
 from tailrace.net.transport.buffers import SocketBuffers
 from tailrace.wire.messages import CreateTopicsRequest
 from tailrace_gateway.encoded_topics import EncodedTopics
@@ -109,7 +109,6 @@ class Parts:
     advertised: Advertised
     boot_id: str
     secret: Secret | None = None
-    admit: Admit | None = None  # asked before every request
 
 
 class Gateway(ABC):
@@ -125,7 +124,6 @@ class Gateway(ABC):
         self.advertised = parts.advertised
         self.boot_id = parts.boot_id
         self.secret = parts.secret
-        self.admit = parts.admit
         self.pool = BufferPool()
         self.memory = RoleMemory(RequestMemory(parts.limits.request_memory_bytes))
         RequestMemoryWatch(self.memory.requests)
@@ -146,6 +144,14 @@ class Gateway(ABC):
     @property
     def image(self) -> MetadataImage:
         return self.follower.image
+
+    def meters_of(self, identity: Identity) -> MeterOf:
+        """The meters of one client, by its client id."""
+        return partial(self.meter_of, identity.node_id, user=user_of(identity.principal))
+
+    def count_throttle(self, throttle_time_ms: int) -> None:
+        """A client is muted for that time."""
+        self.throttled_ms += throttle_time_ms
 
     def serve_versions(self, served: Mapping[str, Versions]) -> None:
         """Clamps what is served to what the roles behind serve; connections already open keep what they were told."""

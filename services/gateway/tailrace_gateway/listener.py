@@ -15,7 +15,7 @@ from typing import Any
 
 from tailrace.metadata.image import MetadataImage
 from tailrace.net.address import Address
-from tailrace.net.context import Identity, principal_of
+from tailrace.net.identity import Identity, principal_of
 from tailrace.net.limits.descriptors import make_room, most_descriptor
 from tailrace.net.limits.seldom import SeldomWarning
 from tailrace.net.quotas.throttled_connections import ThrottledConnections, unlimited

@@ -17,7 +17,7 @@ from tailrace.metadata.image import MetadataImage
 from tailrace.metadata.records import NoOpRecord
 from tailrace.net.address import Address
 from tailrace.net.client import Client
-from tailrace.net.context import Identity
+from tailrace.net.identity import Identity
 from tailrace.net.metadata.follower import MetadataFollower
 from tailrace.wire.messages import DescribeQuorumRequest
 from tailrace_controller.commands import accept_restored

@@ -82,7 +82,7 @@ async def test_the_meter_is_that_of_the_certificates_user_and_the_client_is_mute
     await limited.answer()
     assert asked[-1] == (0, b"test", "CN=alice,OU=eng,O=Example")
     (connection,) = world.gateway.connections
-    assert connection.identity.principal == "User:CN=alice,OU=eng,O=Example"
+    assert connection.session.identity.principal == "User:CN=alice,OU=eng,O=Example"
     assert connection.busy and not connection.slots, "it is muted for the time that it was told (KIP-219)"
     limited.send(produce(2))
     await limited.answer()

@@ -23,7 +23,7 @@ from tailrace.metadata.image import BrokerImage, PartitionImage, ServiceImage, T
 from tailrace.metadata.records import Endpoint
 from tailrace.net.client import Client as AskingClient
 from tailrace.net.connection import Connection
-from tailrace.net.context import Identity
+from tailrace.net.identity import Identity
 from tailrace.net.limits.deadlines import ConnectionDeadlines
 from tailrace.net.limits.request_memory import Share
 from tailrace.net.quotas.meter import unmetered

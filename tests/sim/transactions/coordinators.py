@@ -9,13 +9,15 @@ from uuid import UUID
 from sim.transactions.checker import Attempt, Checker
 from sim.transactions.world import Process, World, ask
 from support.coordinator import CONFIG, LOGGER
+from support.sessions import session_of
 from tailrace.coordination import group_records, transaction_records
 from tailrace.coordination.group_records import OffsetCommitted
 from tailrace.errors import ApiError, ErrorCode
 from tailrace.kafka.topics import TRANSACTION_STATE_TOPIC
 from tailrace.metadata.image import MetadataImage
 from tailrace.net.address import Address
-from tailrace.net.context import Context, Identity
+from tailrace.net.context import Context
+from tailrace.net.identity import Identity
 from tailrace.records.markers import COMMIT, MARKER_KEY
 from tailrace.records.record import Record, build
 from tailrace.state import KeyValue, ShardBatch
@@ -158,7 +160,7 @@ class _Peers(Peers):
 
 
 class _Connected:
-    identity = Identity(client_host="127.0.0.1", listener="INTERNAL")
+    session = session_of(Identity(client_host="127.0.0.1", listener="INTERNAL"))
 
     def close(self) -> None:
         raise AssertionError("no handler closes connections")

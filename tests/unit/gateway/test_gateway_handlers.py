@@ -6,14 +6,17 @@ from uuid import UUID
 
 import pytest
 
+from support.sessions import session_of
 from tailrace.clock import ManualClock
 from tailrace.errors import ApiError, ErrorCode
 from tailrace.metadata.image import BrokerImage, MetadataImage, PartitionImage, ServiceImage, ShardImage, TopicImage
 from tailrace.metadata.records import Endpoint
-from tailrace.net.context import Context, Identity
+from tailrace.net.context import Context
 from tailrace.net.dispatch import Service, answer
+from tailrace.net.identity import Identity
 from tailrace.net.large import Large
 from tailrace.net.limits.role_memory import RoleMemory
+from tailrace.net.session import ClientSession
 from tailrace.state.partitioner import partition_for
 from tailrace.wire import codec
 from tailrace.wire import messages as m
@@ -84,7 +87,7 @@ class Stub(AnsweringGateway):
 
 @dataclass
 class Connection:
-    identity: Identity
+    session: ClientSession
 
     def close(self) -> None: ...
 
@@ -93,7 +96,7 @@ class Connection:
 
 def context(key: ApiKey, version: int, node_id: int = 0) -> Context:
     identity = Identity(advertised_host="gw.example", base_port=9000, node_id=node_id)
-    return Context(key, version, 1, "test", Connection(identity))
+    return Context(key, version, 1, "test", Connection(session_of(identity)))
 
 
 def broker(node_id: int, fenced: bool = False, rack: str | None = None) -> BrokerImage:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tailrace.net.address import Address
-from tailrace.net.context import Identity
+from tailrace.net.identity import Identity
 
 
 @pytest.mark.parametrize(

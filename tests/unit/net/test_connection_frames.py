@@ -18,18 +18,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from support.memory_streams import MemoryTransport, VirtualLoop, cancel_all
-from tailrace.errors import ApiError, ErrorCode
+from tailrace.errors import ApiError
 from tailrace.net.connection import Connection
-from tailrace.net.context import Context, Identity
+from tailrace.net.context import Context
 from tailrace.net.dispatch import HotHandler, Service
 from tailrace.net.limits.answer_memory import OWN_BYTES
 from tailrace.net.limits.role_memory import RoleMemory
 from tailrace.net.quotas.meter import Unmetered
 from tailrace.net.server import Server
+from tailrace.net.session import AuthenticationState
 from tailrace.wire import codec
 from tailrace.wire.apis import INTERNAL_APIS, ApiKey
 from tailrace.wire.connection import Promised
-from tailrace.wire.messages import HeartbeatRequest, HeartbeatResponse, ListGroupsRequest, ProduceRequest
+from tailrace.wire.messages import HeartbeatRequest, HeartbeatResponse, ListGroupsRequest
 
 AT_ONCE, SILENT, FUTURE, PROMISED, MUTING, ORDINARY = range(6)
 KINDS = (AT_ONCE, SILENT, FUTURE, PROMISED, MUTING, ORDINARY)
@@ -343,27 +344,13 @@ def test_a_connection_is_not_released_while_bytes_lie_behind_the_request() -> No
         world.do(world.connection.close)
 
 
-@pytest.mark.parametrize(("refused", "handled"), [(ApiKey.PRODUCE, [2]), (ApiKey.HEARTBEAT, [0, 1, 3])])
-def test_hot_and_ordinary_requests_are_admitted_by_one_step(refused: int, handled: list[int]) -> None:
-    """What is not admitted reaches no handler, has the code as its answer in its place, and the next one goes on."""
-    asked: list[tuple[str, int, int]] = []
-
-    def admit(identity: Identity, key: int, version: int) -> int:
-        asked.append((identity.listener, key, version))
-        return ErrorCode.CLUSTER_AUTHORIZATION_FAILED if key == refused else ErrorCode.NONE
-
+def test_a_client_that_is_not_authenticated_is_closed_by_any_other_request() -> None:
     with closing(VirtualLoop()) as loop:
-        world = World(loop, admit=admit)
-        topic = ProduceRequest.TopicProduceData
-        rows = [topic.PartitionProduceData(index=0, records=b"x")]
-        produce = ProduceRequest(acks=1, timeout_ms=1, topic_data=[topic(name="t", partition_data=rows)])
-        frames = [codec.encode_request(produce, 7, number, "c") for number in range(4)]
-        frames[2] = frame(ORDINARY, 2, 1)
-        world.do(world.transport.feed, b"".join(frames))
-        world.nothing_is_waited_for()
-        assert world.answered == [0, 1, 2, 3] and world.role.handled == handled
-        assert asked == [("INTERNAL", key, version) for key, version in [(0, 7), (0, 7), (12, 4), (0, 7)]]
-        world.do(world.connection.close)
+        world = World(loop)
+        world.connection.session.authentication = AuthenticationState.AUTHENTICATE
+        world.do(world.transport.feed, frame(AT_ONCE, 0, 1) + frame(ORDINARY, 1, 1))
+        assert world.transport.closed and world.role.handled == []
+        assert world.whys == ["api key 0 came before authentication: a mechanism is chosen"]
 
 
 class Worked(Unmetered):
@@ -391,8 +378,8 @@ def test_request_time_is_charged_also_to_a_client_that_changes_its_id_with_each_
     meter = Worked()
 
     class Limited(Connection):
-        def renamed(self, client_id: str) -> None:
-            self.limit(meter, server.hot, lambda throttle_time_ms: None)
+        def renamed(self, client_id: bytes) -> None:
+            self.session.meter = meter
 
     with closing(VirtualLoop()) as loop:
         world = World(loop)
@@ -417,7 +404,7 @@ def test_request_time_of_an_answer_that_comes_later_is_charged_and_holds_the_cli
     meter, told = Worked(), list[int]()
     with closing(VirtualLoop()) as loop:
         world = World(loop)
-        world.connection.limit(meter, Server(world.service).hot, told.append)
+        world.connection.session.meter, world.connection.session.on_throttle = meter, told.append
         head = struct.pack(">ihhih", 11, ApiKey.PRODUCE, 7, 1, 0)
         world.do(world.transport.feed, head + bytes([{"FUTURE": FUTURE, "PROMISED": PROMISED}[kind]]))
         assert (meter.charged_ms, world.answered) == (1, [])

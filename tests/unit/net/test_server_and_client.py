@@ -22,8 +22,9 @@ from support.waiting import HUNG_S, turns_until
 from tailrace.errors import ApiError, ErrorCode
 from tailrace.net.address import Address
 from tailrace.net.client import Client, Disconnected, UnservedError
-from tailrace.net.context import Context, Identity
+from tailrace.net.context import Context
 from tailrace.net.dispatch import Handler, Service
+from tailrace.net.identity import Identity
 from tailrace.net.limits.deadlines import ConnectionDeadlines
 from tailrace.net.limits.role_memory import RoleMemory
 from tailrace.net.server import Server, serve
@@ -52,7 +53,7 @@ class Role:
 
 async def heartbeat(request: HeartbeatRequest, context: Context, role: Role) -> HeartbeatResponse:
     role.asked.append(request.group_id)
-    role.identities.append(context.connection.identity)
+    role.identities.append(context.connection.session.identity)
     await role.hold.wait()
     if request.group_id == "refused":
         raise ApiError(ErrorCode.NOT_COORDINATOR)

@@ -20,6 +20,7 @@ from tailrace.net.address import Address
 from tailrace.net.connection import Connection
 from tailrace.net.context import Context
 from tailrace.net.dispatch import Service
+from tailrace.net.limits.deadline_check import look_at
 from tailrace.net.limits.deadlines import ConnectionDeadlines
 from tailrace.net.limits.request_memory import OWN_BYTES
 from tailrace.net.limits.role_memory import RoleMemory
@@ -175,7 +176,7 @@ async def test_large_frames_still_come_whole_and_their_memory_goes_when_it_is_no
         connection = world.connection
         assert connection.buffer_bytes > 1_500_000
         for _ in range(8):
-            assert connection.judge(ConnectionDeadlines(), 5000) == ""
+            look_at(connection, ConnectionDeadlines(), 5000)
         assert connection.buffer_bytes == 4096
         writer.write(frame(5))
         assert (await reader.readexactly(8))[4:] == struct.pack(">i", 5)

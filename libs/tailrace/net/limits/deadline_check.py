@@ -5,17 +5,32 @@ from __future__ import annotations
 import asyncio
 import math
 from collections.abc import Collection
-from typing import Protocol
+from typing import Final, Protocol
 
-from tailrace.net.limits.deadlines import ConnectionDeadlines
+from tailrace.net.limits.deadlines import ConnectionDeadlines, IdleTimer, Progress
 from tailrace.net.turns import turns
+
+_RECLAIM_MS: Final = 30_000
+
+
+class Timed(Protocol):
+    """The session of a connection, as far as a sweep needs it."""
+
+    quiet: IdleTimer
 
 
 class Swept(Protocol):
     """What a sweep asks of a connection."""
 
-    def judge(self, deadlines: ConnectionDeadlines, passed_ms: float) -> str:
-        """Says why it must go, or nothing."""
+    @property
+    def session(self) -> Timed: ...
+
+    @property
+    def progress(self) -> Progress:
+        """How far it is."""
+
+    def reclaim_memory(self) -> None:
+        """It is to give back what it does not use."""
 
     def give_up(self, why: str) -> None:
         """Closes it."""
@@ -43,8 +58,7 @@ class DeadlineCheck:
         async for connection in turns(list(self._connections)):
             if connection not in self._connections:  # it has ended meanwhile
                 continue
-            if why := connection.judge(self.deadlines, self.deadlines.interval_ms):
-                connection.give_up(why)
+            look_at(connection, self.deadlines, self.deadlines.interval_ms)
         self._timer = None
         self.start()
 
@@ -54,3 +68,12 @@ class DeadlineCheck:
             self._timer.cancel()
         if self._looking is not None:
             self._looking.cancel()
+
+
+def look_at(connection: Swept, deadlines: ConnectionDeadlines, passed_ms: float) -> None:
+    """Closes a connection that was waited for long enough; a quiet one gives back its memory."""
+    quiet = connection.session.quiet
+    if why := quiet.judge(deadlines, passed_ms, connection.progress):
+        connection.give_up(why)
+    elif quiet.quiet_ms >= _RECLAIM_MS:
+        connection.reclaim_memory()

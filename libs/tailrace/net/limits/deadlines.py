@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import NamedTuple
 
 _INTERVAL_MS_MIN = 10.0
 IDLE = "idle"
@@ -28,15 +29,38 @@ class ConnectionDeadlines:
         return max(min(self.head_ms, self.dribble_ms, idle_ms) / 2, _INTERVAL_MS_MIN)
 
 
+class Progress(NamedTuple):
+    """The state of one connection at a sweep."""
+
+    received_bytes: int
+    sent_bytes: int  # or those unsent: any number that changes as answers are taken
+    begun: bool  # the rest of a frame is waited for
+    head: bool  # of which not even the head is there
+    unsent: bool  # answers wait for the client
+    owed: bool  # a request waits for its answer, and is waited with
+
+
 class IdleTimer:
     """One connection's time without progress, counted from sweep to sweep."""
 
-    __slots__ = ("quiet_ms", "torn_bytes", "torn_ms")
+    __slots__ = ("_seen_bytes", "quiet_ms", "torn_bytes", "torn_ms")
 
     def __init__(self) -> None:
+        self._seen_bytes = (0, 0)  # received and sent, as the last sweep saw them
         self.quiet_ms = 0.0
         self.torn_ms = 0.0
         self.torn_bytes = 0
+
+    def judge(self, deadlines: ConnectionDeadlines, passed_ms: float, now: Progress) -> str:
+        """Called by each sweep: says why the connection must go, IDLE or nothing."""
+        seen, self._seen_bytes = self._seen_bytes, (now.received_bytes, now.sent_bytes)
+        came = now.received_bytes - seen[0]
+        if not now.begun:
+            self.whole()
+        elif why := self.torn(deadlines, passed_ms, came, head=now.head):
+            return why
+        moved = seen != self._seen_bytes or (now.owed and not now.unsent)
+        return self.idle(deadlines, passed_ms, moved=moved, unsent=now.unsent, owed=now.owed)
 
     def torn(self, deadlines: ConnectionDeadlines, passed_ms: float, came_bytes: int, *, head: bool) -> str:
         """The client has begun a frame (or only its head) and we wait for the rest; says why it must go, or nothing.

@@ -7,16 +7,23 @@ from collections import Counter
 from collections.abc import Collection
 from typing import Final, Protocol
 
-from tailrace.net.context import Identity
+from tailrace.net.identity import Identity
 
 _RESERVE: Final = 128  # for connections to other services, and files
 _CLOSED_AT_ONCE: Final = 32  # to look at all connections takes long where they are thousands
 
 
+class Identified(Protocol):
+    """A client's session."""
+
+    identity: Identity
+
+
 class Closable(Protocol):
     """A client's connection."""
 
-    identity: Identity
+    @property
+    def session(self) -> Identified: ...
 
     @property
     def is_idle(self) -> bool:
@@ -33,11 +40,11 @@ def most_descriptor() -> int:
 
 def make_room(connections: Collection[Closable]) -> int:
     """Closes idle connections of the address that has the most connections; returns how many."""
-    hosts = Counter(connection.identity.client_host for connection in connections)
+    hosts = Counter(connection.session.identity.client_host for connection in connections)
     if not hosts:
         return 0
     ((host, count),) = hosts.most_common(1)
-    idle = [one for one in connections if one.identity.client_host == host and one.is_idle]
+    idle = [one for one in connections if one.session.identity.client_host == host and one.is_idle]
     closed = idle[: min(_CLOSED_AT_ONCE, count - 1)]
     for connection in closed:
         connection.close()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Protocol, TypeAlias
 
-from tailrace.net.context import ANONYMOUS_USER
+from tailrace.net.identity import ANONYMOUS_USER
 from tailrace.quota.leased_bucket import UNLIMITED, Room
 from tailrace.quota.owed import Owed, nothing_owed
 
@@ -91,9 +91,9 @@ class MeterAt(Protocol):
     def __call__(self, broker_id: int, client_id: bytes, user: str = ANONYMOUS_USER) -> Meter: ...
 
 
-_UNMETERED = Unmetered()
+UNMETERED = Unmetered()
 
 
 def unmetered(broker_id: int, client_id: bytes, user: str = ANONYMOUS_USER) -> Meter:
     """Every client without a quota."""
-    return _UNMETERED
+    return UNMETERED

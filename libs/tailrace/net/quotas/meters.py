@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from tailrace.clock import Clock
 from tailrace.metadata.image import MetadataImage
-from tailrace.net.context import ANONYMOUS_USER
+from tailrace.net.identity import ANONYMOUS_USER
 from tailrace.net.members.lease_holders import accepting_count, lease_holders
 from tailrace.net.quotas.meter import Meter
 from tailrace.quota.entity import ClientQuotas, QuotaKind, canonical_ip

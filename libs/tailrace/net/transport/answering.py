@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+from tailrace.net.limits.request_memory import Share
 from tailrace.net.limits.role_memory import RoleMemory
 from tailrace.net.transport.outbox import FILE_PIECES, Outbox
 from tailrace.net.transport.receiving import Receiving
@@ -16,8 +17,8 @@ from tailrace.wire.malformed import Malformed
 class Answering(Receiving):
     """Answers leave in the order of their slots; while the client does not take them nothing is read."""
 
-    def __init__(self, log: Any, memory: RoleMemory, max_frame_bytes: int) -> None:
-        super().__init__(memory.requests, max_frame_bytes)
+    def __init__(self, share: Share, log: Any, memory: RoleMemory, max_frame_bytes: int) -> None:
+        super().__init__(share, memory.requests, max_frame_bytes)
         self._log = log
         self._answers = memory.answers
         self._outbox: Outbox | None = None  # from the first answer with a slice on

@@ -6,7 +6,7 @@ import asyncio
 import mmap
 from typing import Any
 
-from tailrace.net.limits.request_memory import OWN_BYTES, RequestMemory
+from tailrace.net.limits.request_memory import OWN_BYTES, RequestMemory, Share
 from tailrace.wire.connection import ServerConnection
 from tailrace.wire.encode_buffer import mapped
 
@@ -19,10 +19,10 @@ _MAPPED_BYTES = 2 << 20
 class Receiving(asyncio.BufferedProtocol):
     """Fills its buffer; a subclass takes frames from it (`_parse`). Buffers are replaced, never resized."""
 
-    def __init__(self, memory: RequestMemory, max_frame_bytes: int) -> None:
+    def __init__(self, share: Share, memory: RequestMemory, max_frame_bytes: int) -> None:
         self.core = ServerConnection(max_frame_bytes)
         self._transport: Any = None
-        self._share = memory.share(self)
+        self._share = share
         self._memory = memory
         self._buffer: bytearray | mmap.mmap = bytearray(_FIRST_BUFFER_BYTES)
         self._view = memoryview(self._buffer)

@@ -14,7 +14,8 @@ from tailrace.errors import ApiError, ErrorCode
 from tailrace.metadata.image import MetadataImage
 from tailrace.net.background import spawn
 from tailrace.net.connection import Connection
-from tailrace.net.context import Connected, Identity
+from tailrace.net.context import Connected
+from tailrace.net.identity import Identity
 from tailrace.net.server import Server
 from tailrace.net.transport import descriptor
 from tailrace_broker.connections.client_listener import GatewayRelay
@@ -34,7 +35,7 @@ class AdoptedConnection(Connection):
         self.named = self._limited.named
         super().connection_made(transport)
 
-    def renamed(self, client_id: str) -> None:
+    def renamed(self, client_id: bytes) -> None:
         self._limited.judge(self, client_id)
 
 
@@ -62,7 +63,7 @@ class Adopted:
         if not isinstance(connection, Connection) or not connection.passes_sockets:
             raise ApiError(ErrorCode.INVALID_REQUEST, "a socket can only come over a Unix socket")
         transport = connection.release()
-        spawn(self._take(transport, connection.identity), self._coming)
+        spawn(self._take(transport, connection.session.identity), self._coming)
 
     async def _take(self, transport: Any, identity: Identity) -> None:
         try:

@@ -76,7 +76,7 @@ class GatewayRelay:
         client.take_over(transport)
 
     def _client(self, address: Address, connection: Any) -> Client:
-        return Client(address, "relay", connection.identity, room=partial(self._room, connection))
+        return Client(address, "relay", connection.session.identity, room=partial(self._room, connection))
 
     async def _room(self, connection: Any, size_bytes: int) -> None:
         """The client's connection gives it back when the answer was taken, or at its end."""

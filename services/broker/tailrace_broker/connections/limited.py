@@ -8,13 +8,14 @@ is set nothing is looked at. What a gateway relays is charged there, and is not 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from functools import partial
 from typing import Any
 
 from tailrace.config import Config
 from tailrace.metadata.image import MetadataImage
 from tailrace.net.connection import Connection
-from tailrace.net.context import user_of
 from tailrace.net.dispatch import HotHandler, Service
+from tailrace.net.identity import user_of
 from tailrace.net.quotas.meters import Quotas
 from tailrace.net.quotas.throttled_connections import Closes, ThrottledConnections
 from tailrace.net.server import Server, hot_handlers
@@ -38,12 +39,15 @@ class LimitedClients:
         """What a new connection's client id is compared with: nothing while nobody is limited."""
         return UNKNOWN_ID if self._quotas.held else None
 
-    def judge(self, connection: Connection, client_id: str) -> None:
+    def judge(self, connection: Connection, client_id: bytes) -> None:
         """Has the client charged if it has a quota."""
-        user = user_of(connection.identity.principal)
-        meter = self._quotas.meter_of(self._node_id, client_id.encode("utf-8", "replace"), user)
+        session = connection.session
+        session.on_throttle = self._throttled
+        session.meter_of = partial(self._quotas.meter_of, self._node_id, user=user_of(session.identity.principal))
+        session.rename(client_id)
+        meter = session.meter
         if meter.produce_limited or meter.fetch_limited or meter.request_limited:
-            connection.limit(meter, self._hot, self._throttled)
+            connection.limit(self._hot)
         else:
             connection.unlimit()
 
@@ -81,7 +85,7 @@ class DirectConnection(Connection):
         self._owner.connections.discard(self)
         super().connection_lost(exc)
 
-    def renamed(self, client_id: str) -> None:
+    def renamed(self, client_id: bytes) -> None:
         self._owner.limited.judge(self, client_id)
 
 

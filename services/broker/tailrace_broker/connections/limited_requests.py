@@ -36,17 +36,17 @@ class LimitedRequests:
     def produce(self, connection: Any, version: int, correlation_id: int, body: memoryview) -> Any:
         """Charges the request, and serves it."""
         size_bytes = _HEADER_BYTES + len(connection.named) + len(body)
-        room = connection.meter.produce_room
+        room = connection.session.meter.produce_room
         if size_bytes < room.room:  # without a call of `produced`, since most requests end here
             room.room -= size_bytes
-        elif throttle_time_ms := connection.meter.produced(size_bytes):
-            connection.throttle(throttle_time_ms)
+        elif throttle_time_ms := connection.session.meter.produced(size_bytes):
+            connection.session.throttle(throttle_time_ms)
             return self._throttled_produce(connection, version, correlation_id, body, throttle_time_ms)
         return self._produce(connection, version, correlation_id, body)
 
     def fetch(self, connection: Any, version: int, correlation_id: int, body: memoryview) -> Any:
         """Serves the request, and charges its answer."""
-        meter = connection.meter
+        meter = connection.session.meter
         if not meter.fetch_limited:
             return self._fetch(connection, version, correlation_id, body)
         try:  # noqa: SIM105 - contextlib.suppress takes more steps than what it is around
@@ -62,11 +62,9 @@ class LimitedRequests:
         return self._charged(connection, version, await answer)
 
     def _charged(self, connection: Any, version: int, answer: list[Any]) -> list[Any]:
-        meter = connection.meter
-        if meter is None:  # the quota has gone while the answer was waited for
-            return answer
-        throttle_time_ms = meter.fetched(sum(map(len, answer)) - 4)  # a frame's size is not counted, as in Produce
+        # A frame's size is not counted, as in Produce.
+        throttle_time_ms = connection.session.meter.fetched(sum(map(len, answer)) - 4)
         if not throttle_time_ms:
             return answer
-        connection.throttle(throttle_time_ms)
+        connection.session.throttle(throttle_time_ms)
         return with_throttle(version, answer, throttle_time_ms)

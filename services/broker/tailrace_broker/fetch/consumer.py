@@ -15,7 +15,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 from tailrace.errors import ApiError, ErrorCode
-from tailrace.net.context import Identity
+from tailrace.net.identity import Identity
 from tailrace.net.large import Large
 from tailrace.net.turns import in_turns, turns
 from tailrace.wire.hot.fetch import FetchPartition, PartitionData, encode_fetch_answer, node_endpoints
@@ -74,7 +74,7 @@ class ConsumerFetch(DelayedFetch):
     def __init__(self, broker: Broker, cold_reads: ColdReads, asked: AskedFetch, large: Large, once: bool) -> None:
         """large: the thread that encodes very many rows. once: no partition is named twice."""
         super().__init__(broker, cold_reads, asked)
-        self._identity: Identity = asked.connection.identity
+        self._identity: Identity = asked.connection.session.identity
         committed = asked.request.isolation_level == _READ_COMMITTED
         self._isolation = FetchIsolation.TXN_COMMITTED if committed else FetchIsolation.HIGH_WATERMARK
         self._large = large

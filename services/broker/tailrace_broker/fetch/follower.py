@@ -40,7 +40,7 @@ class FollowerFetches:
     def serve(self, connection: Any, version: int, correlation_id: int, request: Fetch) -> Any:
         """The answer's buffers at once, or a future of them."""
         broker = self._broker
-        if not connection.identity.is_service:
+        if not connection.session.is_service:
             code = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
             return encode_fetch_answer(version, correlation_id, 0, code, [])
         try:

@@ -16,7 +16,8 @@ from tailrace.errors import ErrorCode
 from tailrace.kafka.resources import ALL_BROKERS, ConfigResource, ConfigSource
 from tailrace.metadata import names
 from tailrace.net.address import Address
-from tailrace.net.context import Context, Identity
+from tailrace.net.context import Context
+from tailrace.net.identity import Identity
 from tailrace.runtime import logs
 from tailrace.wire.messages import DescribeConfigsRequest, DescribeConfigsResponse
 
@@ -33,7 +34,7 @@ _CATCH_UP_MS = 500.0
 async def handle(request: DescribeConfigsRequest, context: Context, broker: Broker) -> DescribeConfigsResponse:
     """One result per asked resource."""
     await _up_to_date(request, broker)
-    identity = context.connection.identity
+    identity = context.connection.session.identity
 
     @cache
     def rows(kind: int) -> list[Any]:  # whoever asks more than once gets the same ones

@@ -56,7 +56,7 @@ def _led(request: FenceShardRequest, context: Context, broker: Broker) -> Partit
     partition, code = broker.leading(request.topic_id.bytes, request.partition, by_id=True)
     if partition is None:
         raise ApiError(ErrorCode(code))
-    if not partition.internal or not context.connection.identity.is_service:
+    if not partition.internal or not context.connection.session.is_service:
         raise ApiError(ErrorCode.INVALID_TOPIC_EXCEPTION)
     return partition
 

@@ -69,7 +69,7 @@ class Sorted(NamedTuple):
 
 async def handle(request: WriteTxnMarkersRequest, context: Context, broker: Broker) -> WriteTxnMarkersResponse:
     """One row for each marker and partition."""
-    if context.connection.identity.is_service:
+    if context.connection.session.is_service:
         latest = _latest_epoch(broker)
     else:
         latest = await _check_abort(request, broker)

@@ -81,7 +81,7 @@ def response_of(
     if hinted:
         response.node_endpoints = [
             ProduceResponse.NodeEndpoint(node_id=node, host=host, port=port, rack=None)
-            for node, host, port in broker.endpoints(hinted, connection.identity)
+            for node, host, port in broker.endpoints(hinted, connection.session.identity)
         ]
     return response
 

@@ -124,7 +124,7 @@ class _Piece:
 
     def __init__(self, connection: Any) -> None:
         self._connection = connection
-        self.identity = connection.identity
+        self.session = connection.session
         self.answered: asyncio.Future[ProduceAnswer] = asyncio.get_running_loop().create_future()
 
     @property

@@ -93,7 +93,7 @@ class PlainProduce:
         self, connection: Any, version: int, correlation_id: int, request: Produce, throttle_time_ms: int = 0
     ) -> Any:
         """As handle, of a request that is decoded."""
-        service = connection.identity.is_service
+        service = connection.session.is_service
         verdict = None
         if is_transactional(request) and not service:
             found = self._verifier.admit(connection, version, correlation_id, request)
@@ -119,7 +119,7 @@ class PlainProduce:
     ) -> ProduceAnswer:
         """Stages the request's batches, or notes why not. verdict: of a request with transactional ones."""
         _, acks, _, requested = request
-        service = connection.identity.is_service
+        service = connection.session.is_service
         topics: list[tuple[bytes, list[PartitionAppend]]] = []
         self._refused_batches = connection.refused_batches
         self._answers_later, self._disk_throttle_ms = False, 0
@@ -237,7 +237,7 @@ class PlainProduce:
         """Puts what a thread examined of a request beside the others; the request with what the disk asks of it."""
         _, connection, acks, _, answer = request
         self._disk_throttle_ms = 0 if answer.throttle is None else answer.throttle.disk_ms
-        service = connection.identity.is_service
+        service = connection.session.is_service
         for one, batch in examined:
             self._stage(one.key, one.asked, answer.version, acks, service, (one.append, batch), one.verified)
         return request._replace(answer=answer._replace(throttle=self._throttle(answer.throttle_time_ms)))

@@ -29,7 +29,7 @@ async def handle(request: DescribeQuorumRequest, context: Context, role: Control
         answer = _answer(role, [(controller.node_id, ReplicaState(controller.followed.end_offset))], [])
         answer.error_code = ErrorCode.NOT_CONTROLLER
         return answer
-    if not context.connection.identity.is_service:  # a client's; another controller means this one alone
+    if not context.connection.session.is_service:  # a client's; another controller means this one alone
         await quorum.ask_standbys(controller.node_id, controller.followed.end_offset)
     now_ms = controller.clock.wall_ms()
     end_offset = controller.followed.end_offset

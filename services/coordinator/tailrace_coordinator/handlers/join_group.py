@@ -15,7 +15,7 @@ from tailrace_coordinator.groups.classic.join import Join
 
 async def handle(request: JoinGroupRequest, context: Context, coordinator: Coordinator) -> JoinGroupResponse:
     """Answers the member's id and generation; the leader also learns the members."""
-    client_host = f"/{context.connection.identity.client_host}"  # as java.net.InetAddress prints it
+    client_host = f"/{context.connection.session.identity.client_host}"  # as java.net.InetAddress prints it
     uuid = coordinator.new_member_uuid()
     response: JoinGroupResponse = await coordinator.groups.ask(
         request,

@@ -18,7 +18,7 @@ from tailrace.errors import ErrorCode
 from tailrace.metadata.image import MetadataImage
 from tailrace.metadata.records import NO_LEADER
 from tailrace.net.backoff import Backoff
-from tailrace.net.context import Identity
+from tailrace.net.identity import Identity
 from tailrace.net.members.endpoints import address_of
 from tailrace.wire import codec
 from tailrace.wire import messages as m
@@ -97,7 +97,7 @@ async def _refusal(gateway: Gateway, connection: ClientLink, frame: Frame, reque
         await gateway.large.over_rows(request, partial(connection.refused_batches.refused, request))
 
     def work() -> bytes | memoryview:
-        response = _refused(request, frame, gateway, connection.identity)
+        response = _refused(request, frame, gateway, connection.session.identity)
         return codec.encode_large_response(response, frame.version, frame.correlation_id)
 
     return await gateway.large.over_rows(request, work)

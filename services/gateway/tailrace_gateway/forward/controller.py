@@ -70,7 +70,7 @@ async def exchange(
         if known is not None:
             known.close()
         try:
-            known = await Exchange.open(address, connection.identity, connect_ms, connection.gateway.secret)
+            known = await Exchange.open(address, connection.session.identity, connect_ms, connection.gateway.secret)
         except OSError as refused:
             connection.exchanges.pop(address, None)
             raise NotSentError(f"{address}: {refused}") from refused
@@ -91,7 +91,7 @@ async def deposed(connection: ClientLink, frame: Frame, answer: bytes | memoryvi
     """
     async with connection.gateway.large.response(frame.key, frame.version, answer) as response:
         if throttle_time_ms := getattr(response, "throttle_time_ms", 0):
-            connection.throttle(throttle_time_ms)
+            connection.session.throttle(throttle_time_ms)
         return is_not_controller(response)
 
 

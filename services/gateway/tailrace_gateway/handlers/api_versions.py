@@ -26,6 +26,8 @@ async def handle(request: Any, context: Context, gateway: Gateway) -> ApiVersion
         _SOFTWARE.fullmatch(request.client_software_name) and _SOFTWARE.fullmatch(request.client_software_version)
     ):
         raise ApiError(ErrorCode.INVALID_REQUEST)
+    if context.api_version >= 3:
+        context.connection.session.name_software(request.client_software_name, request.client_software_version)
     image = gateway.image
     row, finalized = ApiVersionsResponse.ApiVersion, ApiVersionsResponse.FinalizedFeatureKey
     return ApiVersionsResponse(

@@ -27,7 +27,7 @@ async def handle(request: Any, context: Context, gateway: Gateway) -> DescribeCl
             cluster_id="",
             brokers=[],
         )
-    image, identity = gateway.image, context.connection.identity
+    image, identity = gateway.image, context.connection.session.identity
     brokers = []
     for _, broker in sorted(image.brokers.items()):
         endpoint = gateway.endpoint_of(broker, identity)

@@ -85,7 +85,7 @@ def _find(key: str, key_type: int, context: Context, gateway: Gateway) -> _Found
     if not _has_owner(image, topic, key, gateway):
         return _refused(ErrorCode.COORDINATOR_NOT_AVAILABLE, "The coordinator is not available.")
     broker = image.brokers[image.leader(topic, shard)]
-    endpoint = gateway.endpoint_of(broker, context.connection.identity)
+    endpoint = gateway.endpoint_of(broker, context.connection.session.identity)
     if endpoint is None:
         return _refused(ErrorCode.COORDINATOR_NOT_AVAILABLE, "The coordinator has no listener for clients.")
     return ErrorCode.NONE, "", broker.broker_id, *endpoint

@@ -63,7 +63,7 @@ def _check(request: Any, version: int) -> None:
 
 
 def _without_topics(request: Any, context: Context, gateway: Gateway) -> MetadataResponse:
-    identity, brokers = context.connection.identity, []
+    identity, brokers = context.connection.session.identity, []
     for broker in gateway.nodes():
         endpoint = gateway.endpoint_of(broker, identity)
         if endpoint is not None:

@@ -6,9 +6,10 @@ from dataclasses import dataclass
 from struct import Struct
 from typing import TypeAlias
 
+from tailrace.net.session import ClientSession
 from tailrace.wire.codec import Malformed
 from tailrace.wire.hot.fetch_quota import throttle_time_at
-from tailrace_gateway.relay.requests import Requests, Segment
+from tailrace_gateway.relay.requests import Segment
 from tailrace_gateway.relay.slots import CORRELATION_MASK, FETCH, FETCH_FLEXIBLE, PASS, LateAnswer, Slots, Throttled
 
 _SIZE_CORRELATION = Struct(">iI")
@@ -30,9 +31,9 @@ class ThrottledAnswer:
 class Answers:
     """The node's direction: checks that each answer is the one that is due and passes its bytes on."""
 
-    def __init__(self, slots: Slots, requests: Requests) -> None:
+    def __init__(self, slots: Slots, session: ClientSession) -> None:
         self.slots = slots
-        self.requests = requests
+        self.session = session
         self.greeted = False  # the preamble's answer has come
         self._left = 0
 
@@ -77,7 +78,7 @@ class Answers:
                 out.extend(self.slots.release())
                 start = at = frame_end
                 continue
-            if mark >= FETCH and self.requests.meter.fetch_limited:
+            if mark >= FETCH and self.session.meter.fetch_limited:
                 if end - at < 13:
                     break
                 self._charge(view, at, size, mark)
@@ -110,9 +111,9 @@ class Answers:
         return mark
 
     def _charge(self, view: memoryview, at: int, size: int, mark: int) -> None:
-        throttle_time_ms = self.requests.meter.fetched(size)
+        throttle_time_ms = self.session.meter.fetched(size)
         if throttle_time_ms:
-            self.requests.throttled(throttle_time_ms)
+            self.session.tell(throttle_time_ms)
             _THROTTLE.pack_into(view, at + throttle_time_at(flexible=mark >= FETCH_FLEXIBLE), throttle_time_ms)
 
     def _greet(self, view: memoryview, at: int, size: int) -> None:

@@ -10,12 +10,10 @@ from functools import partial
 from typing import Any
 
 from tailrace.net.address import Address
-from tailrace.net.admit import Admit
-from tailrace.net.context import Identity, user_of
-from tailrace.net.limits.deadlines import IDLE, ConnectionDeadlines, IdleTimer
+from tailrace.net.identity import Identity
+from tailrace.net.limits.deadlines import IDLE, Progress
 from tailrace.net.limits.request_memory import OWN_BYTES
-from tailrace.net.quotas.mute import Mute
-from tailrace.net.quotas.work import WorkTimer
+from tailrace.net.session import ClientSession
 from tailrace.net.tls.encrypted_socket import EncryptedSocket
 from tailrace.wire.apis import ApiKey
 from tailrace.wire.codec import Malformed
@@ -45,20 +43,19 @@ class ClientLink(Link):
     def __init__(self, sock: StreamSocket, gateway: Gateway, identity: Identity) -> None:
         super().__init__(sock, gateway.pool)
         self.gateway = gateway
-        self.identity = identity
+        self.session = ClientSession(self, gateway.memory, identity, gateway.meters_of(identity), gateway.clock)
+        self.session.on_throttle = gateway.count_throttle
         self.node_id = identity.node_id
         self.slots = Slots()
         limits = gateway.limits
         self.requests = Requests(
             gateway.table,
             self.slots,
-            partial(gateway.meter_of, identity.node_id, user=user_of(identity.principal)),
+            self.session,
             limits.max_frame_bytes,
             limits.max_collected_bytes,
             gateway.requests,
         )
-        if gateway.admit is not None:
-            self.requests.admit = partial(self._admitted, gateway.admit)
         self.node: NodeLink | None = None
         # The client's socket while the broker serves it and relays here what is not its own: kept open to close it for
         # a broker that cannot.
@@ -67,13 +64,7 @@ class ClientLink(Link):
         self.owner: tuple[str, int, int] | None = None  # (topic, shard, shard epoch) whose owner is answering
         self.owner_address: Address | None = None
         self.refused_batches = RefusedBatches()  # by the gateway itself, while its node was away
-        self._swept_bytes = (0, 0)  # what the last sweep saw
-        self._quiet = IdleTimer()
-        self.share = gateway.memory.requests.share(self)
-        self.share.belongs_to(identity.client_host)
         self._task: asyncio.Task[None] | None = None
-        self._muting: Mute | None = None  # of a client that was above a quota
-        self.timer = WorkTimer()
 
     @property
     def handed_over(self) -> bool:
@@ -99,7 +90,7 @@ class ClientLink(Link):
             return False
         if self.slots or self.outbox or self.pauses & (MUTED | ENDED) or not self.requests.between_frames:
             return False
-        return not self.requests.throttle_time_ms
+        return not self.session.throttle_time_ms
 
     @property
     def waits_for_bytes(self) -> bool:
@@ -112,7 +103,7 @@ class ClientLink(Link):
 
     def received(self, buffer: Buffer, end: int) -> int:
         requests = self.requests
-        if requests.meter.request_limited and not self.timer.running:
+        if self.session.untimed:
             return self.timed(self.received, buffer, end)
         consumed = 0
         if self._task is None and not self.pauses & (UNSENT | KEPT):
@@ -133,18 +124,18 @@ class ClientLink(Link):
                     if self.node is not None:
                         self.node.write(buffer.view[item[0] : item[1]], buffer)
                 elif type(item) is Frame:
-                    self._start(self.timed_work(self._answer(item)) if self.timer.running else self._answer(item))
+                    self._start(self._answer_timed(item) if self.session.timer.running else self._answer(item))
             if self.closed:
                 return end
             if self.node is not None and self.node.outbox:
                 self.pause(PEER)
-            if requests.owed is not None:
+            if self.session.to_be_muted:
                 self._mute_between_frames()
             if requests.node_wanted:
                 requests.node_wanted = False
                 self._start(self._open_node())
         collecting_bytes = requests.collecting_bytes
-        if collecting_bytes > OWN_BYTES and not self.share.take(collecting_bytes):
+        if collecting_bytes > OWN_BYTES and not self.session.share.take(collecting_bytes):
             self.pause(MEMORY)
         if end - consumed > _BEHIND_BYTES and (self._task is not None or self.pauses & _WAITS):
             self.pause(HELD)
@@ -213,41 +204,29 @@ class ClientLink(Link):
 
         A look at bytes that are not a request yet is charged with the next request: it must not mute what is to come.
         """
-        consumed = self.timer.run(self.requests.meter.work_ms, work, buffer, end)
+        consumed = self.session.timed(partial(work, buffer, end))
         if consumed:
-            self._charge_work()
+            self.session.charge()
         return consumed
 
-    def timed_work(self, work: Coroutine[Any, Any, None]) -> Coroutine[Any, Any, None]:
+    def _answer_timed(self, frame: Frame) -> Coroutine[Any, Any, None]:
         """The same for work that waits; charged when it is done."""
-        return self.timer.coroutine(self.requests.meter.work_ms, work)
+        session = self.session
+        return session.timer.coroutine(session.meter.work_ms, self._answer(frame))
 
-    def _charge_work(self) -> None:
-        work_ms = self.timer.take_ms()
-        if work_ms and (throttle_time_ms := self.requests.meter.worked(work_ms)):
-            self.throttle(throttle_time_ms)
-
-    def throttle(self, throttle_time_ms: int) -> None:
-        """Reads nothing for that time, be it that the client obeys or not (KIP-219)."""
+    def throttled(self) -> None:
+        """Reads nothing for the time that was told, be it that the client obeys or not (KIP-219)."""
         if not self.closed:
-            self.requests.throttled(throttle_time_ms)
             self._mute_between_frames()
 
     def _mute_between_frames(self) -> None:
-        """For what is owed. A frame that has begun passes whole before the connection is muted."""
-        requests = self.requests
-        if not requests.between_frames:
-            return
-        throttle_time_ms, owed = requests.take_told()
-        if self._muting is None:
-            clock = self.gateway.clock
-            self._muting = Mute(clock.monotonic_ms, clock.call_later, self._unmuted)
-        self.pause(MUTED)
-        self.gateway.throttled_ms += throttle_time_ms
-        self._muting.throttle(throttle_time_ms, owed)
+        """A frame that has begun passes whole before the connection is muted."""
+        if self.requests.between_frames:
+            self.pause(MUTED)
+            self.session.mute()
 
-    def _unmuted(self) -> None:
-        self.requests.throttle_time_ms = 0
+    def unmuted(self) -> None:
+        """The throttle time is over."""
         self.resume(MUTED | HELD)
         self.rescan()
         self.close_if_done()
@@ -260,7 +239,7 @@ class ClientLink(Link):
             return
         if self.outbox and self.node is not None:
             self.node.pause(PEER)
-        if self.requests.owed is not None:
+        if self.session.to_be_muted:
             self._mute_between_frames()
         if not self.pauses:
             return
@@ -316,15 +295,11 @@ class ClientLink(Link):
 
     def introduced(self, identity: Identity) -> None:
         """An internal connection says for whom it speaks."""
-        self.identity = identity
-        self.share.belongs_to(identity.client_host)
+        self.session.identify(identity)
+        self.session.meter_by(self.gateway.meters_of(identity))
         self.node_id = identity.node_id
-        self.requests.belong_to(partial(self.gateway.meter_of, identity.node_id, user=user_of(identity.principal)))
         self.requests.table = self.gateway.table
         self.requests.forget_the_last()
-
-    def _admitted(self, admit: Admit, key: int, version: int) -> int:
-        return admit(self.identity, key, version)
 
     # -- from elsewhere -------------------------------------------------------------------------------------------
 
@@ -348,8 +323,8 @@ class ClientLink(Link):
 
     def _done(self, task: asyncio.Task[None]) -> None:
         self._task = None
-        if self.share.held_bytes:
-            self.share.keep(0)
+        if self.session.share.held_bytes:
+            self.session.share.keep(0)
         if self.closed:
             return
         error = None if task.cancelled() else task.exception()
@@ -358,10 +333,10 @@ class ClientLink(Link):
         elif isinstance(error, Malformed):
             self.refuse(str(error))
         elif error is not None:
-            self.gateway.log.error("request failed", exc_info=error, client_id=self.requests.client_id)
+            self.gateway.log.error("request failed", exc_info=error, client_id=self.session.client_id)
             self.close()
         else:
-            self._charge_work()
+            self.session.charge()
             for answer in self.slots.release():
                 self.write(answer)
             self._go_on()
@@ -399,18 +374,12 @@ class ClientLink(Link):
 
     # -- time without progress ------------------------------------------------------------------------------------
 
-    def judge(self, deadlines: ConnectionDeadlines, passed_ms: float) -> str:
-        """Called by each sweep: says why the connection must go, IDLE or nothing."""
-        received, sent = self._swept_bytes
-        came, went = self.received_bytes - received, self.sent_bytes - sent
-        self._swept_bytes = (self.received_bytes, self.sent_bytes)
-        if not self.waits_for_bytes:
-            self._quiet.whole()
-        elif why := self._quiet.torn(deadlines, passed_ms, came, head=self.requests.between_frames):
-            return why
+    @property
+    def progress(self) -> Progress:
+        """How far it is, for the sweep over all connections."""
         # A broker sees by itself whether a client that was handed over to it is idle.
-        owed = self.busy or self.handed_over
-        return self._quiet.idle(deadlines, passed_ms, moved=bool(came or went), unsent=bool(self.outbox), owed=owed)
+        owed, begun, head = self.busy or self.handed_over, self.waits_for_bytes, self.requests.between_frames
+        return Progress(self.received_bytes, self.sent_bytes, begun, head, bool(self.outbox), owed)
 
     def give_up(self, why: str) -> None:
         """Closes a client that was waited for long enough, with one line unless it was merely idle."""
@@ -426,8 +395,9 @@ class ClientLink(Link):
         if not self.closed:
             (say or partial(self.gateway.log.warning, "connection closed"))(
                 why=why,
-                client=self.identity.client,
-                client_id=self.requests.client_id.decode("utf-8", "replace"),
+                client=self.session.identity.client,
+                client_id=self.session.client_id.decode("utf-8", "replace"),
+                software=f"{self.session.software_name} {self.session.software_version}".strip(),
                 node=self.node_id,
             )
             self.close()
@@ -437,15 +407,12 @@ class ClientLink(Link):
             return
         super().close()
         self.requests.drop()  # the connection itself may be in a cycle, and free much later
-        self.share.end()
-        self.gateway.memory.answers.give_back(self)
+        self.session.end()
         if self.lent is not None:
             if self.lent.fileno() >= 0:
                 with contextlib.suppress(OSError):
                     self.lent.shutdown(socket.SHUT_RDWR)
             self.lent.close()
-        if self._muting is not None:
-            self._muting.cancel()
         if self._task is not None and self._task is not asyncio.current_task(self.loop):
             self._task.cancel()
         if self.node is not None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tailrace.net.context import Identity
+from tailrace.net.identity import Identity
 from tailrace.net.tls.encrypted_socket import EncryptedSocket
 from tailrace_gateway.gateway import Gateway
 from tailrace_gateway.relay.client import ClientLink

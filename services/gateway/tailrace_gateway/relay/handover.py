@@ -36,7 +36,7 @@ class Handover:
         if address is None:
             return False
         try:
-            exchange = await Exchange.open(address, connection.identity, self._gateway.limits.connect_ms, None)
+            exchange = await Exchange.open(address, connection.session.identity, self._gateway.limits.connect_ms, None)
         except OSError:
             return False  # the relay will meet the same, and knows what to do about it
         if not await self._welcome(exchange, connection) or not connection.may_be_handed_over:
@@ -65,7 +65,7 @@ class Handover:
 
     async def _welcome(self, exchange: Exchange, connection: ClientLink) -> bool:
         """Whether the broker waits for the socket."""
-        client_id = connection.requests.client_id.decode("utf-8", "replace")
+        client_id = connection.session.client_id.decode("utf-8", "replace")
         request = codec.encode_request(AdoptConnectionRequest(client_id=client_id), 0, 0, CLIENT_ID)
         try:
             async with asyncio.timeout(self._gateway.limits.connect_ms / 1000):

@@ -15,15 +15,15 @@ from typing import Any, Protocol
 from tailrace.net.address import Address
 from tailrace.net.authentication.client import prove
 from tailrace.net.authentication.proof import Secret
-from tailrace.net.context import Identity
-from tailrace.net.quotas.work import WorkTimer
+from tailrace.net.identity import Identity
+from tailrace.net.preamble import preamble_of
+from tailrace.net.session import ClientSession
 from tailrace.net.transport.read_events import ReadEvents
 from tailrace.wire import codec
 from tailrace.wire.apis import ApiKey
 from tailrace.wire.codec import Malformed
 from tailrace.wire.connection import answer_size
 from tailrace.wire.encode_buffer import received
-from tailrace.wire.messages import PreambleRequest
 from tailrace_gateway.relay.answers import Answers, ThrottledAnswer
 from tailrace_gateway.relay.buffers import Buffer, BufferPool
 from tailrace_gateway.relay.link import PEER, Link
@@ -60,7 +60,7 @@ async def connect(address: Address, timeout_ms: float, secret: Secret | None) ->
 
 def preamble(identity: Identity) -> bytes:
     """The frame every upstream connection begins with."""
-    return codec.encode_request(PreambleRequest(**identity._asdict()), 0, 0, CLIENT_ID)
+    return codec.encode_request(preamble_of(identity), 0, 0, CLIENT_ID)
 
 
 class ClientOfNode(Protocol):
@@ -70,7 +70,7 @@ class ClientOfNode(Protocol):
     node_id: int
     slots: Slots
     requests: Requests
-    timer: WorkTimer
+    session: ClientSession
 
     def write(self, data: Any, buffer: Buffer | None = None) -> None:
         """Sends an answer's bytes, which may lie in a buffer."""
@@ -103,7 +103,7 @@ class NodeLink(Link):
     def __init__(self, sock: socket.socket, pool: BufferPool, client: ClientOfNode) -> None:
         super().__init__(sock, pool)
         self.client = client
-        self.answers = Answers(client.slots, client.requests)
+        self.answers = Answers(client.slots, client.session)
         self._finishing = False
 
     def finish(self) -> None:
@@ -119,7 +119,7 @@ class NodeLink(Link):
 
     def received(self, buffer: Buffer, end: int) -> int:
         client = self.client
-        if client.requests.meter.request_limited and not client.timer.running:
+        if client.session.untimed:
             return client.timed(self.received, buffer, end)
         try:
             consumed, out = self.answers.scan(buffer.view, end)

@@ -8,13 +8,12 @@ a connection the same way), so at most one answer per connection is not the node
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from struct import Struct
 from typing import TypeAlias
 
-from tailrace.net.quotas.meter import MeterOf
-from tailrace.quota.owed import Owed
+from tailrace.net.session import AuthenticationState, ClientSession
 from tailrace.wire.apis import ApiKey
 from tailrace.wire.codec import Malformed
 from tailrace.wire.connection import TLS_HELLO
@@ -48,7 +47,6 @@ class Frame:
     client_id: bytes
     data: bytes | memoryview
     slot: LateAnswer
-    error_code: int = 0  # of a request that was not admitted
 
     @property
     def body_offset(self) -> int:
@@ -80,7 +78,7 @@ class Requests:
         self,
         table: Mapping[int, Row],
         slots: Slots,
-        meter_of: MeterOf,
+        session: ClientSession,
         max_frame_bytes: int,
         max_collected_bytes: int,
         counts: list[int] | None = None,
@@ -89,18 +87,11 @@ class Requests:
         self.slots = slots
         self.max_frame_bytes = max_frame_bytes
         self.max_collected_bytes = max_collected_bytes
-        self.client_id = b""
-        self.meter_of = meter_of
-        self.meter = meter_of(b"")
-        self._new = True  # no data has passed for this client yet
+        self.session = session
         self.node_open = False  # an upstream connection to the node exists
         self.node_refused = False  # the node cannot be reached: its requests are collected
         self.node_wanted = False  # set when a request for the node waits at the front
         self.unanswered_sent = False  # an acks=0 Produce went to the node: only closing can report its failure
-        self.admit: Callable[[int, int], int] | None = None  # (api key, version) -> error code, as tailrace.net.admit
-        self.throttle_time_ms = 0  # told after a charge: nothing is read until the connection is unmuted
-        self._told_ms = 0  # of it what the connection is not muted for yet
-        self.owed: Owed | None = None  # what was charged then, until the connection is muted for it
         self.held: Frame | None = None  # the request being answered elsewhere
         self.counts = [0] * API_KEYS if counts is None else counts  # requests by api key, shared by all connections
         self._last: _Last | None = None
@@ -141,7 +132,7 @@ class Requests:
                 start = at
                 if not self._left:
                     out.append(self._collected())
-        while end - at >= 4 and self.held is None and not self.throttle_time_ms:
+        while end - at >= 4 and self.held is None and not self.session.throttle_time_ms:
             size = self._like_the_last(data, at, end)
             passes = size > 0
             if not passes:
@@ -171,17 +162,18 @@ class Requests:
         last = self._last
         if last is None or not self.node_open or end - at < last.bytes:
             return 0
+        meter = self.session.meter
         size, correlation_id = _SIZE_CORRELATION_OVER.unpack_from(data, at)
         if (
             data[at + 4 : at + 8] != last.api
             or data[at + 12 : at + last.bytes] != last.rest
             or not last.bytes - 4 <= size <= self.max_frame_bytes
-            or (self.meter.fetch_limited and last.key == FETCH_KEY and not self._capped(data, at, end, size, last))
+            or (meter.fetch_limited and last.key == FETCH_KEY and not self._capped(data, at, end, size, last))
         ):
             return 0
         self.counts[last.key] += 1
-        if self.meter.produce_limited and last.key == PRODUCE and (throttle_time_ms := self.meter.produced(size)):
-            self.throttled(throttle_time_ms)
+        if meter.produce_limited and last.key == PRODUCE and (throttle_time_ms := meter.produced(size)):
+            self.session.tell(throttle_time_ms)
             version = int.from_bytes(last.api[2:], "big")
             self.slots.append(Throttled(version, correlation_id, throttle_time_ms))
         else:
@@ -193,7 +185,7 @@ class Requests:
         cap_at = last.cap_at
         if not cap_at or size < cap_at or end - at < cap_at + 4:
             return False
-        cap_int32(data, at + cap_at, self.meter.fetch_max_bytes())
+        cap_int32(data, at + cap_at, self.session.meter.fetch_max_bytes())
         return True
 
     def _remember(self, data: memoryview, at: int, fields_end: int, key: int, kind: int, cap_at: int = 0) -> None:
@@ -220,13 +212,12 @@ class Requests:
             raise Malformed(f"client id has length {id_bytes} in a frame of {size} bytes")
         if body > end:
             return None, 0, False
-        client_id = bytes(data[at + HEAD_BYTES : body])
-        if client_id != self.client_id:
-            self.client_id = client_id
-            self.meter = self.meter_of(client_id)
-            self._new = True
-        error_code = 0 if self.admit is None else self.admit(key, version)
-        if row.route == _NODE and not error_code:
+        session, client_id = self.session, bytes(data[at + HEAD_BYTES : body])
+        if client_id != session.client_id:
+            session.rename(client_id)
+        if session.authentication is not AuthenticationState.COMPLETE:
+            session.take(key)
+        if row.route == _NODE:
             try:
                 passes = self._to_node(data, at, body, size, row, key, version, correlation_id)
             except (ValueError, *_SHORT) as short:
@@ -247,7 +238,7 @@ class Requests:
         self._silent = False
         slot = LateAnswer()
         self.slots.append(slot)
-        self._frame = self.held = Frame(row.route, key, version, correlation_id, client_id, b"", slot, error_code)
+        self._frame = self.held = Frame(row.route, key, version, correlation_id, client_id, b"", slot)
         return row, size, False
 
     def _to_node(
@@ -261,32 +252,30 @@ class Requests:
         if not self.node_open:
             self.node_wanted = not self.node_refused
             return False if self.node_refused else None
-        if self._new and key in _DATA:
-            self._new = False
-            if throttle_time_ms := self.meter.indebted():  # else a client would owe nothing by connecting again
-                self.throttled(throttle_time_ms)
-                return None
+        session = self.session
+        if session.may_owe and key in _DATA and session.owes():
+            return None
         kind, fields_end, cap_at = PASS, body, 0
         correlation_id &= CORRELATION_MASK
         if key == PRODUCE:
             acks, fields_end = peek.produce_acks(data, body, flexible)
             if fields_end > at + 4 + size:
                 raise ValueError("acks lies outside the frame")
-            if self.meter.produce_limited and (throttle_time_ms := self.meter.produced(size)):
-                self.throttled(throttle_time_ms)
+            if session.meter.produce_limited and (throttle_time_ms := session.meter.produced(size)):
+                session.tell(throttle_time_ms)
             if acks == 0:
                 self.unanswered_sent = self._silent = True
                 self._last = None  # a repetition of that one would not say that it is answered
                 return True
-            if self.throttle_time_ms:
-                self.slots.append(Throttled(version, correlation_id, self.throttle_time_ms))
+            if session.throttle_time_ms:
+                self.slots.append(Throttled(version, correlation_id, session.throttle_time_ms))
                 return True
         elif key == FETCH_KEY:
-            if self.meter.fetch_limited:
+            if session.meter.fetch_limited:
                 cap_at = peek.fetch_max_bytes_at(data, body, version, flexible)
                 if cap_at + 4 > at + 4 + size:
                     raise ValueError("max_bytes lies outside the frame")
-                cap_int32(data, cap_at, self.meter.fetch_max_bytes())
+                cap_int32(data, cap_at, session.meter.fetch_max_bytes())
                 fields_end, cap_at = cap_at - max_bytes_at(version), cap_at - at  # with the tags, whose size moves it
             kind = FETCH_FLEXIBLE if flexible else FETCH
         if key != INIT_PRODUCER_ID:
@@ -305,20 +294,6 @@ class Requests:
             )
         return row
 
-    def throttled(self, throttle_time_ms: int) -> None:
-        """What was just charged is above the client's rate: nothing more is read."""
-        self.throttle_time_ms = max(self.throttle_time_ms, throttle_time_ms)
-        self._told_ms = max(self._told_ms, throttle_time_ms)
-        owed = self.meter.owed()
-        self.owed = owed if self.owed is None else self.owed.join(owed)
-
-    def take_told(self) -> tuple[int, Owed]:
-        """The throttle time that was told since this was last asked, and for what."""
-        assert self.owed is not None
-        told = self._told_ms, self.owed
-        self._told_ms, self.owed = 0, None
-        return told
-
     def _collected(self) -> Frame:
         frame, body = self._frame, self._body
         assert frame is not None and body is not None
@@ -326,14 +301,8 @@ class Requests:
         self.drop()
         return frame
 
-    def belong_to(self, meter_of: MeterOf) -> None:
-        """The requests are another client's than was known: its meter is looked for, the client id at hand included."""
-        self.meter_of = meter_of
-        self.meter = meter_of(self.client_id)
-        self._new = True
-
     def forget_the_last(self) -> None:
-        """Reads the next head whole: what was true of the last one, that it was admitted too, may be so no more."""
+        """Reads the next head whole: what was true of the last one may be so no more."""
         self._last = None
 
     def drop(self) -> None:

@@ -12,13 +12,15 @@ from uuid import UUID
 import pytest
 import structlog
 
+from support.sessions import session_of
 from support.waiting import turns_until
 from tailrace.clock import ManualClock
 from tailrace.metadata.image import MetadataImage, ServiceImage
 from tailrace.net.address import Address
 from tailrace.net.client import Disconnected
-from tailrace.net.context import Context, Identity
+from tailrace.net.context import Context
 from tailrace.net.dispatch import Handler, Service
+from tailrace.net.identity import Identity
 from tailrace.net.limits.answer_memory import AnswerMemory
 from tailrace.net.limits.role_memory import RoleMemory
 from tailrace.net.members.endpoints import endpoints_of
@@ -37,7 +39,7 @@ _OFFSETS = count()
 class Asker:
     """As much of a connection as a relay sees."""
 
-    identity = Identity()
+    session = session_of(Identity())
     closing = False
     why: str | None = None
 

@@ -15,6 +15,7 @@ from tailrace.errors import ErrorCode
 from tailrace.net.client import Client
 from tailrace.net.connection import Connection
 from tailrace.net.quotas.mute import Mute
+from tailrace.net.session import ClientSession
 from tailrace.wire.hot.produce import encode_internal_produce
 from tailrace.wire.messages import ListOffsetsRequest, ProduceRequest
 
@@ -64,7 +65,7 @@ class Mutes:
             return Mute(now_ms, lambda _, end: self._until_ended(end), ended)
 
         patch.setattr(Connection, "mute", muted)
-        patch.setattr("tailrace.net.connection.Mute", mute_of)
+        patch.setattr("tailrace.net.session.Mute", mute_of)
 
     def _until_ended(self, end: Callable[[], None]) -> Cancellable:
         self._ends.append(end)
@@ -246,7 +247,7 @@ async def test_a_quota_has_muted_already_and_the_disk_mutes_for_its_own_time(
 ) -> None:
     muted: list[int] = []
     monkeypatch.setattr(
-        Connection, "mute", lambda connection, throttle_time_ms, owed=None: muted.append(throttle_time_ms)
+        ClientSession, "mute_for", lambda session, throttle_time_ms, owed=None: muted.append(throttle_time_ms)
     )
     settings: dict[str, Any] = {
         "gateway_advertise": "brokers",

@@ -132,7 +132,7 @@ async def test_a_client_that_names_many_partitions_waits_for_memory(
     room_for_rows = Connection.room_for_rows
 
     async def noted(self: Connection, size_bytes: int) -> None:
-        if not self.identity.is_service:
+        if not self.session.is_service:
             found.append(self._service.memory.answers)
             await found[0].room(other, found[0].max_bytes)
         await room_for_rows(self, size_bytes)

@@ -10,17 +10,18 @@ from typing import Any
 from uuid import UUID
 
 from support.broker import TOPIC_ID, Running, all_opened, batch, running
+from support.sessions import session_of
 from support.steps import steps
 from support.waiting import turns_until
 from tailrace.errors import ErrorCode
 from tailrace.metadata.image import BrokerImage, MetadataImage, PartitionImage, TopicImage
-from tailrace.net.context import Identity
+from tailrace.net.identity import Identity
 from tailrace.wire import codec
 from tailrace.wire.apis import ApiKey
 from tailrace.wire.hot.fetch import Fetch, FetchPartition
 from tailrace_broker.fetch.follower import FollowerFetches
 
-CONNECTION = SimpleNamespace(identity=Identity(listener="INTERNAL"), sends_files=False, state={})
+CONNECTION = SimpleNamespace(session=session_of(Identity(listener="INTERNAL")), sends_files=False, state={})
 MANY = 100
 
 

@@ -6,14 +6,13 @@ from typing import Any
 
 import pytest
 
+from support.sessions import session_of
 from tailrace.net.quotas.meter import Meter, Unmetered
 from tailrace.wire import codec
 from tailrace.wire import messages as m
 from tailrace.wire.codec import Malformed
 from tailrace_gateway.relay.answers import Answers, ThrottledAnswer
 from tailrace_gateway.relay.node import throttled
-from tailrace_gateway.relay.requests import Requests
-from tailrace_gateway.relay.routes import table
 from tailrace_gateway.relay.slots import FETCH, FETCH_FLEXIBLE, PASS, LateAnswer, Slots, Throttled
 
 GREETING = struct.pack(">iibhb", 8, 0, 0, 0, 0)
@@ -21,8 +20,7 @@ GREETING = struct.pack(">iibhb", 8, 0, 0, 0, 0)
 
 def answers(*slots: Any, meter: Meter | None = None) -> Answers:
     queue = Slots(slots)
-    requests = Requests(table(), queue, lambda client_id: meter or Unmetered(), 1 << 20, 1 << 20)
-    return Answers(queue, requests)
+    return Answers(queue, session_of(meter_of=lambda client_id: meter or Unmetered()))
 
 
 def answer(correlation_id: int, size: int = 20) -> bytes:
@@ -143,7 +141,7 @@ def test_a_throttled_fetch_answer_is_patched_in_place(version: int, chunk: int) 
     response.throttle_time_ms = 1234
     assert drive.sent == codec.encode_response(response, version, 9)
     assert meter.charged == [len(frame) - 4]
-    assert drive.scanner.requests.throttle_time_ms == 1234
+    assert drive.scanner.session.throttle_time_ms == 1234
 
 
 @pytest.mark.parametrize("version", range(3, 14))

@@ -19,12 +19,11 @@ from hypothesis import strategies as st
 
 from support.gateway import BOOT_ID, ScriptedFollower
 from support.memory_streams import VirtualLoop, cancel_all
-from tailrace.clock import ManualClock
-from tailrace.errors import ErrorCode
+from tailrace.clock import Clock, ManualClock
 from tailrace.metadata.image import MetadataImage
-from tailrace.net.admit import Admit
-from tailrace.net.context import Identity
+from tailrace.net.identity import Identity
 from tailrace.net.quotas.meter import Unmetered
+from tailrace.net.session import AuthenticationState
 from tailrace.runtime.clock import SystemClock
 from tailrace.wire import codec
 from tailrace.wire import messages as m
@@ -86,24 +85,23 @@ def answer_to(frame: bytes) -> bytes:
 
 class World:
     def __init__(
-        self, loop: VirtualLoop, every: int = 0, works: int = 0, admit: Admit | None = None, **limits: Any
+        self, loop: VirtualLoop, every: int = 0, works: int = 0, clock: Clock | None = None, **limits: Any
     ) -> None:
         self.loop = loop
         self.log = structlog.testing.CapturingLogger()
         self.meter = Meter(every, works)
-        self.do(self.open, limits, admit)
+        self.do(self.open, limits, clock or SystemClock())
 
-    def open(self, limits: dict[str, Any], admit: Admit | None) -> None:
+    def open(self, limits: dict[str, Any], clock: Clock) -> None:
         parts = Parts(
             follower=ScriptedFollower(MetadataImage(offset=0, epoch=1, cluster_id="c")),
-            clock=SystemClock(),
+            clock=clock,
             random=random.Random(1),
             log=structlog.wrap_logger(self.log, processors=[]),
             meter_of=lambda broker_id, client_id, user="": self.meter,
             limits=GatewayLimits(**limits),
             advertised=Advertised(),
             boot_id=BOOT_ID,
-            admit=admit,
         )
         self.gateway = AnsweringGateway(parts)
         self.gateway.open_node = self.open_node  # type: ignore[method-assign]
@@ -309,11 +307,10 @@ def test_a_client_over_quota_that_sent_much_is_read_again_after_its_mute() -> No
 
 
 def test_a_throttle_told_to_a_muted_client_is_added_to_the_metric_and_not_to_the_mute() -> None:
-    with closing(VirtualLoop()) as loop, closing(World(loop)) as world:
-        clock = world.gateway.clock = ManualClock()
-        world.do(world.link.throttle, 5000)
+    with closing(VirtualLoop()) as loop, closing(World(loop, clock=(clock := ManualClock()))) as world:
+        world.do(world.link.session.throttle, 5000)
         clock.advance(4000)
-        world.do(world.link.throttle, 200)  # for the answer of a Fetch that was waited for
+        world.do(world.link.session.throttle, 200)  # for the answer of a Fetch that was waited for
         clock.advance(999)
         assert world.link.pauses & MUTED
         world.do(clock.advance, 1)
@@ -355,7 +352,7 @@ def test_work_for_a_client_with_a_request_percentage_is_charged_once_and_mutes_i
 def test_a_closed_connection_is_not_muted() -> None:
     with closing(VirtualLoop()) as loop, closing(World(loop)) as world:
         world.do(world.link.close)
-        world.do(world.link.throttle, MUTE_MS)
+        world.do(world.link.session.throttle, MUTE_MS)
         assert not world.link.pauses
 
 
@@ -407,31 +404,13 @@ def test_a_closed_connection_keeps_nothing_of_the_request_that_came_in_part() ->
         assert world.link.torn_bytes() == -1
 
 
-@pytest.mark.parametrize("refused", [m.ProduceRequest.API_KEY, m.FetchRequest.API_KEY, m.ApiVersionsRequest.API_KEY])
-def test_a_request_that_is_not_admitted_is_refused_here_and_others_go_on(refused: int) -> None:
-    """The relayed ones as well: none of it reaches the node."""
-    asked: list[tuple[int, int, int]] = []
-
-    def admit(identity: Identity, key: int, version: int) -> int:
-        asked.append((identity.node_id, key, version))
-        return ErrorCode.CLUSTER_AUTHORIZATION_FAILED if key == refused else ErrorCode.NONE
-
-    with closing(VirtualLoop()) as loop, closing(World(loop, admit=admit)) as world:
-        kinds = [PRODUCE, HERE, FETCH, PRODUCE, FETCH, HERE]
-        world.nothing_is_waited_for(b"".join(frame(kind, number, 0) for number, kind in enumerate(kinds)))
-        assert world.answered == list(range(6)) and not world.closed
-        keys = {key for key, _ in world.node_keys}
-        assert keys == {int(m.ProduceRequest.API_KEY), int(m.FetchRequest.API_KEY)} - {refused}
-        assert {key for _, key, _ in asked} == {0, 1, 18} and {node for node, _, _ in asked} == {0}
-
-
-def test_a_request_without_an_answer_that_is_not_admitted_ends_the_connection() -> None:
-    def admit(identity: Identity, key: int, version: int) -> int:
-        return ErrorCode.CLUSTER_AUTHORIZATION_FAILED
-
-    with closing(VirtualLoop()) as loop, closing(World(loop, admit=admit)) as world:
-        world.nothing_is_waited_for(frame(SILENT, 0, 3))
-        assert world.closed and not world.node_got
+@pytest.mark.parametrize("kind", [PRODUCE, FETCH, SILENT])
+def test_a_client_that_is_not_authenticated_is_closed_by_any_other_request(kind: int) -> None:
+    """Of a relayed request nothing reaches the node; ApiVersions is answered before."""
+    with closing(VirtualLoop()) as loop, closing(World(loop)) as world:
+        world.link.session.authentication = AuthenticationState.HANDSHAKE
+        world.nothing_is_waited_for(frame(HERE, 0, 0) + frame(kind, 1, 0))
+        assert world.answered == [0] and world.closed and not world.node_got
 
 
 def test_a_large_answer_that_waits_behind_a_fetch_is_counted_until_it_is_taken() -> None:

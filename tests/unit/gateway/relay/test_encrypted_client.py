@@ -15,7 +15,7 @@ from support.certificates import Authority
 from support.gateway import BOOT_ID, ScriptedFollower
 from support.tls_client import TlsClient, client_tls
 from tailrace.metadata.image import MetadataImage
-from tailrace.net.context import Identity
+from tailrace.net.identity import Identity
 from tailrace.net.quotas.meter import Unmetered
 from tailrace.net.tls.encrypted_socket import EncryptedSocket
 from tailrace.net.tls.settings import TlsSettings, server_context

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
+from support.sessions import session_of
 from tailrace.net.quotas.meter import Meter, Unmetered
 from tailrace.wire import codec
 from tailrace.wire import messages as m
@@ -19,7 +20,7 @@ _MAX = 1_000_000
 
 
 def requests(meter: Meter | None = None) -> Requests:
-    made = Requests(table(), Slots(), lambda client_id: meter or Unmetered(), _MAX, _MAX)
+    made = Requests(table(), Slots(), session_of(meter_of=lambda client_id: meter or Unmetered()), _MAX, _MAX)
     made.node_open = True
     return made
 
@@ -195,11 +196,11 @@ def test_a_produce_over_quota_is_passed_on_and_stops_reading() -> None:
     drive.feed(produce(1) + produce(2))
     assert drive.to_node == produce(1)
     assert meter.charged == [len(produce(1)) - 4]
-    assert drive.scanner.throttle_time_ms == 70
+    assert drive.scanner.session.throttle_time_ms == 70
     (mark,) = drive.scanner.slots
     assert isinstance(mark, Throttled)
     assert (mark.version, mark.correlation_id, mark.throttle_time_ms) == (9, 1, 70)
-    drive.scanner.throttle_time_ms = 0
+    drive.scanner.session.throttle_time_ms = 0
     drive.feed(b"")
     assert drive.to_node == produce(1) + produce(2)
 
@@ -221,9 +222,9 @@ def test_a_connection_of_a_client_in_debt_passes_no_data_before_it_is_earned(
     meter = Indebted()
     drive = Drive(requests(meter))
     drive.feed(request_of(1) + request_of(2))
-    assert (drive.to_node, len(drive.scanner.slots), drive.scanner.throttle_time_ms) == (b"", 0, 50)
-    assert drive.scanner.owed is not None
-    meter.debt_ms = drive.scanner.throttle_time_ms = 0
+    assert (drive.to_node, len(drive.scanner.slots), drive.scanner.session.throttle_time_ms) == (b"", 0, 50)
+    assert drive.scanner.session.to_be_muted
+    meter.debt_ms = drive.scanner.session.throttle_time_ms = 0
     drive.feed(b"")
     assert (len(drive.to_node), len(drive.scanner.slots)) == (len(request_of(1) + request_of(2)), 2)
 
@@ -285,7 +286,7 @@ def test_a_client_that_is_introduced_is_charged_by_the_client_id_of_its_introduc
     drive.feed(codec.encode_request(m.MetadataRequest(topics=[]), 5, 1, "relay"))
     drive.answer()
     meter = Limited()
-    drive.scanner.belong_to(lambda client_id: meter)
+    drive.scanner.session.meter_by(lambda client_id: meter)
     drive.feed(produce(2, client_id="relay"))
     assert len(meter.charged) == 1
 
@@ -297,7 +298,7 @@ def test_each_client_id_has_its_meter() -> None:
         seen.append(client_id)
         return Unmetered()
 
-    scanner = Requests(table(), Slots(), meter_of, _MAX, _MAX)
+    scanner = Requests(table(), Slots(), session_of(meter_of=meter_of), _MAX, _MAX)
     scanner.node_open = True
     drive = Drive(scanner)
     drive.feed(
@@ -345,7 +346,7 @@ def test_random_bytes_never_raise_anything_but_malformed(seed: int) -> None:
             key = rng.choice([0, 1, 2, 3, 22, rng.randrange(100)])
             frame = struct.pack(">ihh", size, key, rng.randrange(14)) + rng.randbytes(size - 4)
             drive.feed(frame)
-            drive.scanner.throttle_time_ms = 0
+            drive.scanner.session.throttle_time_ms = 0
             drive.answer()
     except Malformed:
         pass
@@ -399,7 +400,7 @@ def test_a_quota_set_meanwhile_is_charged_from_the_next_request_on() -> None:
     meter.produce_limited = True
     drive.feed(produce(3))
     assert len(meter.charged) == 1
-    assert drive.scanner.throttle_time_ms == 70
+    assert drive.scanner.session.throttle_time_ms == 70
     mark = drive.scanner.slots[-1]  # its head was taken for the last one's
     assert isinstance(mark, Throttled)
     assert (mark.version, mark.correlation_id, mark.throttle_time_ms) == (9, 3, 70)
@@ -425,7 +426,7 @@ def test_a_head_like_the_last_one_has_its_size_checked(size: int) -> None:
 def test_a_large_request_is_collected_in_whatever_pieces_it_comes() -> None:
     group = m.DescribeGroupsRequest(groups=["g" * 30_000] * 100)
     frame = codec.encode_request(group, 3, 5, "c")
-    drive = Drive(Requests(table(), Slots(), lambda client_id: Unmetered(), 10 * _MAX, 10 * _MAX))
+    drive = Drive(Requests(table(), Slots(), session_of(), 10 * _MAX, 10 * _MAX))
     chance = random.Random(1)
     at = 0
     while at < len(frame):
@@ -438,7 +439,7 @@ def test_a_large_request_is_collected_in_whatever_pieces_it_comes() -> None:
 
 
 def test_what_has_come_of_a_request_can_be_forgotten() -> None:
-    scanner = Requests(table(), Slots(), lambda client_id: Unmetered(), 10 * _MAX, 10 * _MAX)
+    scanner = Requests(table(), Slots(), session_of(), 10 * _MAX, 10 * _MAX)
     frame = codec.encode_request(m.DescribeGroupsRequest(groups=["g" * 30_000] * 100), 3, 5, "c")
     Drive(scanner).feed(frame[:200_000])
     scanner.drop()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
+from support.sessions import session_of
 from support.steps import steps
 from tailrace.clock import ManualClock
 from tailrace.net.quotas.meters import Quotas
@@ -31,7 +32,8 @@ def passing(limited: str | None, frame: bytes | None = None) -> tuple[Callable[[
         quotas.leased.update(
             ClientQuotas({(("client-id", limited),): {"producer_byte_rate": RATE, "consumer_byte_rate": RATE}}), 1, 0
         )
-    requests = Requests(table(), Slots(), partial(quotas.meter_of, 0), MAX_BYTES, MAX_BYTES)
+    session = session_of(meter_of=partial(quotas.meter_of, 0), clock=clock)
+    requests = Requests(table(), Slots(), session, MAX_BYTES, MAX_BYTES)
     requests.node_open = True
     view = memoryview(bytearray(frame * REQUESTS))
 
@@ -42,7 +44,8 @@ def passing(limited: str | None, frame: bytes | None = None) -> tuple[Callable[[
 
     requests.scan(memoryview(bytearray(frame)), len(frame))  # asks for the lease, and is told a millisecond
     requests.slots.clear()
-    requests.throttle_time_ms, requests.owed = 0, None
+    if session.to_be_muted:
+        session.mute()
     clock.advance(400)
     work()
     return work, requests, asked
@@ -65,7 +68,7 @@ def test_a_fetch_of_a_limited_client_is_known_by_its_head_too() -> None:
 
 def test_requests_ask_the_quota_service_for_nothing_while_there_is_a_lease() -> None:
     work, requests, asked = passing("c")
-    assert requests.meter.produce_limited and asked
+    assert requests.session.meter.produce_limited and asked
     asked.clear()
     work()
-    assert not asked and not requests.throttle_time_ms
+    assert not asked and not requests.session.throttle_time_ms

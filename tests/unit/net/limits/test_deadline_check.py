@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 
 from support.processor_time import spend
+from support.sessions import session_of
 from tailrace.net.limits.deadline_check import DeadlineCheck
-from tailrace.net.limits.deadlines import ConnectionDeadlines
+from tailrace.net.limits.deadlines import ConnectionDeadlines, Progress
 
 MANY = 6
 SPENT_MS = 3.0  # more than the budget of a turn
@@ -31,12 +32,18 @@ class Quiet:
 
     def __init__(self, looked: Looked) -> None:
         self.looked = looked
+        self.session = session_of()
+        self.begun = False
         self.why = ""
 
-    def judge(self, deadlines: ConnectionDeadlines, passed_ms: float) -> str:
+    @property
+    def progress(self) -> Progress:
         spend(SPENT_MS)
         self.looked.note(self)
-        return self.why
+        return Progress(0, 0, begun=self.begun, head=True, unsent=False, owed=False)
+
+    def reclaim_memory(self) -> None:
+        return
 
     def give_up(self, why: str) -> None:
         self.why = f"gone: {why}"
@@ -46,8 +53,8 @@ async def test_very_many_are_looked_at_in_turns_and_none_that_has_ended_meanwhil
     looked = Looked(MANY - 1)
     connections = dict.fromkeys(Quiet(looked) for _ in range(MANY))
     first, *_, last = connections
-    first.why = "quiet for too long"
-    check = DeadlineCheck(connections, ConnectionDeadlines(20, 10, 10))
+    first.begun = True
+    check = DeadlineCheck(connections, ConnectionDeadlines(20, 5, 10))
     check.start()
     await looked.begun.wait()
     assert len(looked) <= 2
@@ -55,7 +62,7 @@ async def test_very_many_are_looked_at_in_turns_and_none_that_has_ended_meanwhil
     await looked.ended.wait()
     check.close()
     assert looked == list(connections)
-    assert first.why == "gone: quiet for too long"
+    assert first.why == "gone: no whole request head within 10 ms"
 
 
 async def test_a_sweep_that_is_closed_goes_no_further() -> None:

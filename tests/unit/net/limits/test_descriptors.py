@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import resource
 
-from tailrace.net.context import Identity
+from support.sessions import session_of
+from tailrace.net.identity import Identity
 from tailrace.net.limits.descriptors import make_room, most_descriptor
 
 
@@ -12,7 +13,7 @@ class Client:
     """A connection from an address."""
 
     def __init__(self, host: str, *, is_idle: bool = True) -> None:
-        self.identity = Identity(client_host=host)
+        self.session = session_of(Identity(client_host=host))
         self.is_idle = is_idle
         self.closed = False
 

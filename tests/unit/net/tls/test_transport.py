@@ -48,7 +48,7 @@ class Role:
 
 
 async def heartbeat(request: HeartbeatRequest, context: Context, role: Role) -> HeartbeatResponse | EncodeBuffer:
-    role.principals.append(context.connection.identity.principal)
+    role.principals.append(context.connection.session.identity.principal)
     if request.group_id == "large":
         large = EncodeBuffer()
         large += bytes(LARGE_BYTES)

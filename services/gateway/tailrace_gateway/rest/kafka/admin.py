@@ -12,7 +12,7 @@ from tailrace.log.directory.disk_pressure import AUTOMATIC, Marks, marks
 from tailrace.metadata.image import MetadataImage
 from tailrace.net.address import Address
 from tailrace.net.client import Client, UnservedError
-from tailrace.net.context import Identity
+from tailrace.net.identity import Identity
 from tailrace.net.large import Large
 from tailrace.net.members.endpoints import address_of
 from tailrace.net.members.shards import owner_address, shard_of

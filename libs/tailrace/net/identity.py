@@ -1,0 +1,49 @@
+"""The identity of a client: its user, where it comes from, and by which listener and broker it came."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from tailrace.net.address import Address
+
+ANONYMOUS = "User:ANONYMOUS"
+
+
+def user_of(principal: str) -> str:
+    """The user's name in a principal: what quotas are set for."""
+    return principal.partition(":")[2]
+
+
+ANONYMOUS_USER = user_of(ANONYMOUS)  # of every client that shows no certificate
+
+
+def principal_of(name: str | None) -> str:
+    """A user's principal by the name that its certificate has (KafkaPrincipal); anonymous without one."""
+    return ANONYMOUS if name is None else f"User:{name}"
+
+
+class Identity(NamedTuple):
+    """The client behind a connection: from its socket, or from the preamble an authenticated peer sent.
+
+    advertised_host and base_port are what this client is told of the cluster's address; node n is at base_port + n.
+    node_id is the broker whose port the client came by, -1 where that says nothing.
+    """
+
+    principal: str = ANONYMOUS
+    client_host: str = ""
+    client_port: int = 0
+    listener: str = ""
+    advertised_host: str = ""
+    base_port: int = 0
+    session_expiry_ms: int = -1
+    node_id: int = -1
+
+    @property
+    def client(self) -> str:
+        """The client's own address, as lines of the log name it."""
+        return str(Address(self.client_host, self.client_port))
+
+    @property
+    def is_service(self) -> bool:
+        """Whether a role of this cluster asks for itself, not for a client: it came by the internal listener."""
+        return self.listener == "INTERNAL"

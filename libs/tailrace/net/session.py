@@ -1,0 +1,264 @@
+"""The session of one client, under both connection stacks (tailrace.net.connection and the gateway's relay).
+
+A connection carries bytes; what is known of the client behind it, and what holds it back, is here: identity,
+authentication, quotas with their mute, memory, and the time without progress.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from enum import Enum
+from typing import Final, Protocol, TypeVar
+
+from tailrace.clock import Cancellable
+from tailrace.net.identity import Identity
+from tailrace.net.limits.deadlines import IdleTimer
+from tailrace.net.limits.request_memory import MemoryHolder
+from tailrace.net.limits.role_memory import RoleMemory
+from tailrace.net.quotas.meter import UNMETERED, Meter, MeterOf
+from tailrace.net.quotas.mute import Mute
+from tailrace.net.quotas.work import WorkTimer
+from tailrace.quota.owed import Owed, nothing_owed
+from tailrace.wire.apis import ApiKey
+from tailrace.wire.malformed import Malformed
+
+_Made = TypeVar("_Made")
+_SOFTWARE_CHARS: Final = 64
+_SASL_HANDSHAKE: Final = 17
+_SASL_AUTHENTICATE: Final = 36
+
+
+class AuthenticationState(Enum):
+    """How far the authentication of a client is (Apache Kafka's SaslServerAuthenticator)."""
+
+    HANDSHAKE = "no mechanism is chosen"
+    AUTHENTICATE = "a mechanism is chosen"
+    COMPLETE = "authenticated"
+
+
+# The requests that each state takes; None: all.
+TAKEN: Final[Mapping[AuthenticationState, frozenset[int] | None]] = {
+    AuthenticationState.HANDSHAKE: frozenset({int(ApiKey.API_VERSIONS), _SASL_HANDSHAKE}),
+    AuthenticationState.AUTHENTICATE: frozenset({_SASL_AUTHENTICATE}),
+    AuthenticationState.COMPLETE: None,
+}
+
+
+class SessionHolder(MemoryHolder, Protocol):
+    """The connection, as its session sees it."""
+
+    def throttled(self) -> None:
+        """The client was told to wait: it is muted by `mute` as soon as no frame is in passage."""
+
+    def unmuted(self) -> None:
+        """Requests may be handled again."""
+
+
+class SessionClock(Protocol):
+    """The part of tailrace.clock.Clock that a session needs."""
+
+    def monotonic_ms(self) -> float: ...
+
+    def call_later(self, delay_ms: float, callback: Callable[[], None]) -> Cancellable: ...
+
+
+class LoopClock:
+    """The time of the running event loop."""
+
+    def monotonic_ms(self) -> float:
+        return asyncio.get_running_loop().time() * 1000
+
+    def call_later(self, delay_ms: float, callback: Callable[[], None]) -> Cancellable:
+        return asyncio.get_running_loop().call_later(delay_ms / 1000, callback)
+
+
+LOOP_CLOCK: Final = LoopClock()
+
+
+class _Ended:
+    """The holder of a session whose connection is gone."""
+
+    def throttled(self) -> None:
+        return
+
+    def unmuted(self) -> None:
+        return
+
+    def memory_granted(self) -> None:
+        return
+
+    def reclaim_memory(self) -> None:
+        return
+
+    def torn_bytes(self) -> int:
+        return -1
+
+    def give_way(self, why: str) -> None:
+        return
+
+
+_ENDED: Final = _Ended()
+
+
+def _unmetered(client_id: bytes) -> Meter:
+    return UNMETERED
+
+
+def _uncounted(throttle_time_ms: int) -> None:
+    return None
+
+
+class ClientSession:
+    """One client from its connection's first byte to its last."""
+
+    __slots__ = (
+        "_answers",
+        "_clock",
+        "_holder",
+        "_mute",
+        "_owed",
+        "_told_ms",
+        "authentication",
+        "client_id",
+        "identity",
+        "is_service",
+        "may_owe",
+        "meter",
+        "meter_of",
+        "on_throttle",
+        "quiet",
+        "share",
+        "software_name",
+        "software_version",
+        "throttle_time_ms",
+        "timer",
+    )
+
+    def __init__(
+        self,
+        holder: SessionHolder,
+        memory: RoleMemory,
+        identity: Identity | None = None,
+        meter_of: MeterOf = _unmetered,
+        clock: SessionClock = LOOP_CLOCK,
+    ) -> None:
+        self.share = memory.requests.share(holder)
+        self.authentication = AuthenticationState.COMPLETE  # by a certificate of TLS, or anonymous
+        self.software_name = self.software_version = ""
+        self.client_id = b""  # of the last request that was looked at
+        self.meter_of = meter_of
+        self.meter = meter_of(b"")
+        self.may_owe = True  # no data has passed for this client id yet
+        self.timer = WorkTimer()  # of a client with a request_percentage
+        self.throttle_time_ms = 0  # that the client was told; nothing is handled until it is unmuted
+        self.on_throttle: Callable[[int], None] = _uncounted
+        self.quiet = IdleTimer()
+        self._holder = holder
+        self._answers = memory.answers
+        self._clock = clock
+        self._told_ms = 0  # of throttle_time_ms what the connection is not muted for yet
+        self._owed: Owed | None = None  # what was charged then
+        self._mute: Mute | None = None
+        self.identify(identity or Identity())
+
+    # -- identity -------------------------------------------------------------------------------------------------
+
+    def identify(self, identity: Identity) -> None:
+        """The client is that one: by its socket, its certificate, or a preamble of a service that relays for it."""
+        self.identity = identity
+        self.is_service = identity.is_service
+        self.share.belongs_to(identity.client_host)
+
+    def name_software(self, name: str, version: str) -> None:
+        """The client's library, as its ApiVersions request names it (KIP-511)."""
+        self.software_name, self.software_version = name[:_SOFTWARE_CHARS], version[:_SOFTWARE_CHARS]
+
+    def take(self, api_key: int) -> None:
+        """Raises Malformed for a request that the state of authentication does not take."""
+        taken = TAKEN[self.authentication]
+        if taken is not None and api_key not in taken:
+            raise Malformed(f"api key {api_key} came before authentication: {self.authentication.value}")
+
+    # -- quotas ---------------------------------------------------------------------------------------------------
+
+    def rename(self, client_id: bytes) -> None:
+        """Requests come under that client id now: its meter is charged."""
+        self.client_id = client_id
+        self.meter = self.meter_of(client_id)
+        self.may_owe = True
+
+    def meter_by(self, meter_of: MeterOf) -> None:
+        """From now on meters are found so, that of the client id at hand included."""
+        self.meter_of = meter_of
+        self.rename(self.client_id)
+
+    def owes(self) -> bool:
+        """Whether others of this client took too much; else it would owe nothing by connecting again."""
+        self.may_owe = False
+        throttle_time_ms = self.meter.indebted()
+        if throttle_time_ms:
+            self.tell(throttle_time_ms)
+        return throttle_time_ms > 0
+
+    def tell(self, throttle_time_ms: int) -> None:
+        """What was just charged is above the client's rate: the connection is to be muted between two frames."""
+        self.throttle_time_ms = max(self.throttle_time_ms, throttle_time_ms)
+        self._told_ms = max(self._told_ms, throttle_time_ms)
+        owed = self.meter.owed()
+        self._owed = owed if self._owed is None else self._owed.join(owed)
+
+    def throttle(self, throttle_time_ms: int) -> None:
+        """The same; the connection is muted now where no frame is in passage, be it that the client obeys or not."""
+        self.tell(throttle_time_ms)
+        self._holder.throttled()
+
+    @property
+    def to_be_muted(self) -> bool:
+        """Whether the client was told a throttle time for which it is not muted yet."""
+        return self._owed is not None
+
+    def mute(self) -> None:
+        """Mutes for what was told, and until what is owed is earned (KIP-219)."""
+        assert self._owed is not None
+        told_ms, owed = self._told_ms, self._owed
+        self._told_ms, self._owed = 0, None
+        self.on_throttle(told_ms)
+        self.mute_for(told_ms, owed)
+
+    def mute_for(self, throttle_time_ms: int, owed: Owed | None = None) -> None:
+        """Mutes for a time that no quota told."""
+        if self._mute is None:
+            self._mute = Mute(self._clock.monotonic_ms, self._clock.call_later, self._unmuted)
+        self._mute.throttle(throttle_time_ms, nothing_owed() if owed is None else owed)
+
+    def _unmuted(self) -> None:
+        self.throttle_time_ms = 0
+        self._holder.unmuted()
+
+    # -- time of the event loop (request_percentage, KIP-124) -----------------------------------------------------
+
+    @property
+    def untimed(self) -> bool:
+        """Whether the time of work for this client is to be charged and is not counted yet."""
+        return self.meter.request_limited and not self.timer.running
+
+    def timed(self, work: Callable[[], _Made]) -> _Made:
+        """Does the work and counts its time, which `charge` charges."""
+        return self.timer.run(self.meter.work_ms, work)
+
+    def charge(self) -> None:
+        """Charges the time that was counted, once."""
+        work_ms = self.timer.take_ms()
+        if work_ms and (throttle_time_ms := self.meter.worked(work_ms)):
+            self.throttle(throttle_time_ms)
+
+    # -- the end --------------------------------------------------------------------------------------------------
+
+    def end(self) -> None:
+        """Gives back what the client held."""
+        self.share.end()
+        self._answers.give_back(self._holder)
+        if self._mute is not None:
+            self._mute.cancel()
+        self._holder = _ENDED  # no cycle: the connection is freed at once
