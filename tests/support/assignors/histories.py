@@ -9,6 +9,7 @@ from uuid import UUID
 
 from tailrace_coordinator.groups.assignors.spec import GroupAssignment, GroupSpec, MemberSpec, TopicSpec
 
+_FIRST = 7 << 64
 EVENTS = ("join", "leave", "subscribe", "topic", "partitions", "deletion")
 
 
@@ -66,7 +67,12 @@ def history(rng: Random, shape: Shape, steps: int) -> Iterator[tuple[str, GroupS
 
 def topic_id(number: int) -> UUID:
     """The id of the topic with that number."""
-    return UUID(int=(7 << 64) + number)
+    return UUID(int=_FIRST + number)
+
+
+def topic_number(id: UUID) -> int:
+    """The number of the topic with that id."""
+    return id.int - _FIRST
 
 
 def _topic(rng: Random, shape: Shape) -> TopicSpec:

@@ -1,101 +1,140 @@
 """The most equal numbers of partitions that different subscriptions allow, with few moves from the present ones.
 
-A flow from topics to members. An assignment is as equal as it can be when no chain of moves (a partition of one topic
-from a member to a second one, of another topic from there to a third, ...) leads to a member with two partitions less.
+A flow from topics to members. Numbers are as equal as they can be when no chain of moves (a partition of one topic from
+a member to a second one, of another topic from there to a third, ...) leads to a member with two partitions less.
 """
 
 from __future__ import annotations
 
 import heapq
-from collections import Counter
-from collections.abc import Mapping, Sequence
-from uuid import UUID
+from collections.abc import Iterator, Mapping, Sequence, Set
 
-Move = tuple[int, UUID, int]  # a partition of the topic, from one member to another
+MOST_SEARCHES = 100  # one takes a millisecond in a group of 1,000 members; more partitions first move topic by topic
+
+Move = tuple[int, int, int]  # from a member, a partition of the topic, to a member
 
 
 class Balance:
-    """How many partitions of each topic each member holds; members are numbers."""
+    """How many partitions of each topic each member holds; members and topics are numbers."""
 
-    __slots__ = ("_free", "_held", "_loads", "_present", "_subscribers")
+    __slots__ = ("_gave", "_held", "_loads", "_present", "_subscribers")
 
-    def __init__(self, owners: Mapping[UUID, Sequence[int]], subscribers: Mapping[UUID, Sequence[int]]) -> None:
+    def __init__(self, present: Sequence[Mapping[int, int]], subscribers: Sequence[frozenset[int]]) -> None:
+        self._present = present
+        self._held = [dict(row) for row in present]
+        self._loads = [sum(row.values()) for row in present]
         self._subscribers = subscribers
-        members = {index for found in subscribers.values() for index in found}
-        self._held: dict[int, Counter[UUID]] = {index: Counter() for index in members}
-        self._free: Counter[UUID] = Counter()
-        for topic_id, of_topic in owners.items():
-            for index, count in Counter(of_topic).items():
-                if index in self._held:
-                    self._held[index][topic_id] = count
-                else:
-                    self._free[topic_id] = count
-        self._present = {index: dict(held) for index, held in self._held.items()}
-        self._loads = {index: held.total() for index, held in self._held.items()}
+        self._gave: list[set[int]] = [set() for _ in subscribers]  # members that have less of the topic than at present
 
-    def held_of(self, topic_id: UUID) -> dict[int, int]:
-        """The number of the topic's partitions that each of its subscribers holds."""
-        return {index: self._held[index][topic_id] for index in self._subscribers[topic_id]}
+    def changes(self) -> list[dict[int, int]]:
+        """For each topic the members that get more of it than they have at present, and those that get less."""
+        changes: list[dict[int, int]] = [{} for _ in self._subscribers]
+        for member, (held, present) in enumerate(zip(self._held, self._present, strict=True)):
+            if held != present:
+                for topic in held:
+                    if change := held[topic] - present.get(topic, 0):
+                        changes[topic][member] = change
+        return changes
 
-    def fill(self) -> None:
-        """Gives each partition without an owner to the least loaded subscriber; topics with few subscribers first."""
-        for topic_id in sorted(self._free, key=lambda id: (len(self._subscribers[id]), id)):
-            heap = [(self._loads[index], index) for index in self._subscribers[topic_id]]
-            heapq.heapify(heap)
-            for _ in range(self._free[topic_id]):
-                load, index = heap[0]
-                heapq.heapreplace(heap, (load + 1, index))
-                self._held[index][topic_id] += 1
-                self._loads[index] = load + 1
+    def fill(self, free: Sequence[int]) -> None:
+        """Gives free partitions of each topic to the least loaded subscribers; topics with few subscribers first."""
+        subscribers, heap = frozenset[int](), list[tuple[int, int]]()
+        order = sorted(
+            range(len(free)), key=lambda topic: (len(self._subscribers[topic]), id(self._subscribers[topic]))
+        )
+        for topic in order:
+            if free[topic] and subscribers is not self._subscribers[topic]:
+                subscribers = self._subscribers[topic]
+                heap = [(self._loads[member], member) for member in subscribers]
+                heapq.heapify(heap)
+            for _ in range(free[topic]):
+                load, member = heap[0]
+                heapq.heapreplace(heap, (load + 1, member))
+                self._loads[member] = load + 1
+                self._held[member][topic] = self._held[member].get(topic, 0) + 1
 
     def level(self) -> None:
         """Moves partitions until no chain leads from a member to one that holds at least two less."""
+        above = -(-sum(self._loads) // len(self._loads))
+        if sum(load - above for load in self._loads if load > above) > MOST_SEARCHES:
+            for topic in range(len(self._subscribers)):
+                self._level_topic(topic)
         closed: set[int] = set()
-        while rest := [index for index in self._held if index not in closed]:
-            most = max(self._loads[index] for index in rest)
-            sources = [index for index in rest if self._loads[index] == most]
-            reached, chain = self._search(sources, most - 2, closed)
-            for source, topic_id, target in chain:
-                self._held[source][topic_id] -= 1
-                self._held[target][topic_id] += 1
-            if chain:
-                self._loads[chain[-1][0]] -= 1
-                self._loads[chain[0][2]] += 1
+        while rest := [member for member in range(len(self._loads)) if member not in closed]:
+            most = max(self._loads[member] for member in rest)
+            sources = {member for member in rest if self._loads[member] == most}
+            reached = closed | sources
+            chain = self._chain(sources, reached, most - 2)
+            for move in chain:
+                self._move(*move)
+            if not chain:
+                closed = reached
+
+    def _level_topic(self, topic: int) -> None:
+        """Moves partitions of one topic from the most to the least loaded of its subscribers."""
+        loads, members = self._loads, self._subscribers[topic]
+        givers = [(-loads[member], member) for member in members if self._held[member].get(topic)]
+        if not givers or -min(givers)[0] - min(loads[member] for member in members) < 2:
+            return
+        takers = [(loads[member], member) for member in members]
+        heapq.heapify(givers)
+        heapq.heapify(takers)
+        while givers and -givers[0][0] - takers[0][0] >= 2:
+            _, giver = heapq.heappop(givers)
+            _, taker = heapq.heappop(takers)
+            self._move(giver, topic, taker)
+            heapq.heappush(takers, (loads[taker], taker))
+            if self._held[giver][topic]:
+                heapq.heappush(givers, (-loads[giver], giver))
+
+    def _move(self, giver: int, topic: int, taker: int) -> None:
+        for member, change in ((giver, -1), (taker, 1)):
+            count = self._held[member].get(topic, 0) + change
+            self._held[member][topic] = count
+            self._loads[member] += change
+            if count < self._present[member].get(topic, 0):
+                self._gave[topic].add(member)
             else:
-                closed |= reached
+                self._gave[topic].discard(member)
 
-    def _search(self, sources: Sequence[int], enough: int, closed: set[int]) -> tuple[set[int], list[Move]]:
-        """The members that chains from the sources reach, and the shortest chain to one with no more than enough."""
+    def _chain(self, sources: set[int], reached: set[int], enough: int) -> Sequence[Move]:
+        """The chain with the fewest new moves to a member with no more than enough, its last move first."""
         came: dict[int, Move] = {}
-        reached = set(sources)
-        topics: set[UUID] = set()
-        line = list(sources)
-        for source in line:
-            for topic_id in self._given_first(source):
-                if topic_id in topics:
-                    continue
-                topics.add(topic_id)
-                for target in self._subscribers[topic_id]:
-                    if target in reached or target in closed:
-                        continue
-                    reached.add(target)
-                    came[target] = (source, topic_id, target)
-                    if self._loads[target] <= enough:
-                        return reached, _back(came, target)
-                    line.append(target)
-        return reached, []
+        for giver, topic, takers in self._hops(sources, reached):
+            for taker in takers:
+                came[taker] = giver, topic, taker
+                if self._loads[taker] <= enough:
+                    chain = [came[taker]]
+                    while (move := came.get(chain[-1][0])) is not None:
+                        chain.append(move)
+                    return chain
+        return ()
 
-    def _given_first(self, index: int) -> list[UUID]:
-        """The topics of which the member holds partitions; first those that it has got just now, which cost no move."""
-        present = self._present[index]
-        held = [(topic_id, count) for topic_id, count in self._held[index].items() if count]
-        return [id for id, _ in sorted(held, key=lambda row: row[1] <= present.get(row[0], 0))]
+    def _hops(self, sources: set[int], reached: set[int]) -> Iterator[tuple[int, int, Set[int]]]:
+        """The members that become reachable by each topic, those with the fewest new moves first.
 
-
-def _back(came: Mapping[int, Move], target: int) -> list[Move]:
-    """The chain that ends at the target, its last move first."""
-    chain: list[Move] = []
-    while target in came:
-        chain.append(came[target])
-        target = came[target][0]
-    return chain
+        What a member has got just now goes on without a new move, and what it gave just now comes back without one.
+        """
+        layer = list(sources)
+        opened: set[int] = set()
+        while layer:
+            later: dict[int, int] = {}
+            for giver in layer:  # which grows meanwhile
+                for topic, count in self._held[giver].items():
+                    if count and topic not in opened:
+                        if count > self._present[giver].get(topic, 0):
+                            opened.add(topic)
+                            takers: Set[int] = self._subscribers[topic] - reached
+                        else:
+                            later.setdefault(topic, giver)
+                            takers = self._gave[topic] - reached
+                        reached |= takers
+                        layer += takers
+                        yield giver, topic, takers
+            layer = []
+            for topic in later.keys() - opened:
+                opened.add(topic)
+                takers = self._subscribers[topic] - reached
+                reached |= takers
+                layer += takers
+                yield later[topic], topic, takers

@@ -1,72 +1,72 @@
 """The range assignor: partitions with the same number, of topics with as many partitions, have the same member.
 
-Programs that join such topics need that (co-partitioned topics), and Kafka's RangeAssignor does it. A first assignment
-gives ranges; later ones keep what they can. Kafka's newer versions give ranges again each time.
+Programs that join such topics need that (co-partitioned topics). The first assignment gives ranges, as Kafka's
+RangeAssignor does each time; later ones keep what they can.
 """
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from itertools import chain
 from uuid import UUID
 
-from tailrace_coordinator.groups.assignors.owners import (
-    NO_OWNER,
-    Owners,
-    assignment,
-    members_in_order,
-    present_owners,
-    subscribers,
-)
 from tailrace_coordinator.groups.assignors.spec import GroupAssignment, GroupSpec
+from tailrace_coordinator.groups.assignors.subscriptions import Subscriptions
+
+Row = tuple[int, int]  # a partition and a member
 
 
 def assign(spec: GroupSpec) -> GroupAssignment:
     """The partitions of each member; of one topic no member has two more than another one that subscribes to it."""
-    order = members_in_order(spec)
-    topics = subscribers(spec, order)
-    present = present_owners(spec, order, topics)
-    alike: dict[tuple[int, tuple[int, ...]], list[UUID]] = defaultdict(list)
-    for topic_id, members in topics.items():
-        alike[spec.topics[topic_id].partitions, tuple(members)].append(topic_id)
-    loads = [0] * len(order)
-    owners: Owners = {}
-    for (_, alike_members), ids in sorted(alike.items(), key=lambda row: -len(row[1])):
-        shared = _share([present[id] for id in ids], alike_members, loads)
-        owners |= dict.fromkeys(ids, shared)
-        for index in shared:
-            loads[index] += len(ids)
-    return assignment(order, owners)
+    subscriptions = Subscriptions(spec)
+    present, _ = subscriptions.present(spec)
+    alike: dict[tuple[int, frozenset[int]], list[int]] = defaultdict(list)
+    for topic, (count, members) in enumerate(zip(subscriptions.counts, subscriptions.subscribers, strict=True)):
+        alike[count, members].append(topic)
+    holders: list[list[tuple[int, frozenset[int]]]] = [[] for _ in subscriptions.topics]
+    for member, row in enumerate(present):
+        for id, partitions in row.items():
+            holders[subscriptions.numbers[id]].append((member, partitions))
+    loads = [0] * len(present)
+    assigned: list[dict[UUID, frozenset[int]]] = [{} for _ in present]
+    for (count, members), topics in sorted(alike.items(), key=lambda row: -len(row[1])):
+        ids = [subscriptions.topics[topic] for topic in topics]
+        votes: dict[Row, int] = defaultdict(int)
+        for member, partitions in chain.from_iterable(holders[topic] for topic in topics):
+            for partition in partitions:
+                votes[partition, member] += 1
+        for member, share in _share(count, sorted(members), votes, loads).items():
+            loads[member] += len(share) * len(ids)
+            assigned[member] |= dict.fromkeys(ids, frozenset(share))
+    return dict(zip(subscriptions.members, assigned, strict=True))
 
 
-def _share(present: Sequence[Sequence[int]], members: Sequence[int], loads: Sequence[int]) -> list[int]:
-    """The owners of the partitions of topics that are alike: those that have them now, as far as shares allow."""
-    votes = Counter(row for of_topic in present for row in enumerate(of_topic) if row[1] != NO_OWNER)
-    least, larger = divmod(len(present[0]), len(members))
-    owners = [NO_OWNER] * len(present[0])
-    counts = dict.fromkeys(members, 0)
-    over: list[tuple[int, int]] = []
-    for row in sorted(votes, key=lambda row: (-votes[row], row)):
-        partition, index = row
-        if owners[partition] != NO_OWNER:
-            continue
-        if counts[index] < least:
-            owners[partition] = index
-            counts[index] += 1
-        else:
-            over.append(row)
-    for partition, index in over:
-        if larger and owners[partition] == NO_OWNER and counts[index] == least:
-            owners[partition] = index
-            counts[index] += 1
+def _share(count: int, members: Sequence[int], votes: Mapping[Row, int], loads: Sequence[int]) -> dict[int, list[int]]:
+    """The partitions of each member, of topics that are alike: those that it has now, as far as its share allows.
+
+    A vote is a topic of which the member has the partition. Larger shares go to members that have one now, then to the
+    least loaded ones.
+    """
+    least, larger = divmod(count, len(members))
+    shares: dict[int, list[int]] = {member: [] for member in members}
+    free = set(range(count))
+    over: list[Row] = []
+    for partition, member in sorted(votes, key=lambda row: (-votes[row], row)):
+        if partition in free:
+            if len(shares[member]) < least:
+                free.remove(partition)
+                shares[member].append(partition)
+            else:
+                over.append((partition, member))
+    for partition, member in over:
+        if larger and partition in free and len(shares[member]) == least:
+            free.remove(partition)
+            shares[member].append(partition)
             larger -= 1
-    quotas = dict.fromkeys(members, least)
-    for index in sorted((index for index in members if counts[index] <= least), key=lambda index: loads[index]):
-        if larger:
-            quotas[index] += 1
-            larger -= 1
-    missing = [index for index in members for _ in range(quotas[index] - counts[index])]
-    gaps = (partition for partition, index in enumerate(owners) if index == NO_OWNER)
-    for partition, index in zip(gaps, missing, strict=True):
-        owners[partition] = index
-    return owners
+    small = sorted((member for member in members if len(shares[member]) <= least), key=lambda member: loads[member])
+    quotas = dict.fromkeys(members, least) | dict.fromkeys(small[:larger], least + 1)
+    rest = iter(sorted(free))
+    for member in members:
+        shares[member] += [next(rest) for _ in range(quotas[member] - len(shares[member]))]
+    return {member: partitions for member, partitions in shares.items() if partitions}

@@ -5,74 +5,49 @@ Balance comes before stickiness, as in Kafka's UniformAssignor.
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Sequence
-from itertools import cycle
-from uuid import UUID
+from collections.abc import Iterable
 
 from tailrace_coordinator.groups.assignors.balance import Balance
-from tailrace_coordinator.groups.assignors.owners import (
-    NO_OWNER,
-    Owners,
-    assignment,
-    members_in_order,
-    present_owners,
-    subscribers,
-)
+from tailrace_coordinator.groups.assignors.draft import Draft, by_turns
 from tailrace_coordinator.groups.assignors.spec import GroupAssignment, GroupSpec
+from tailrace_coordinator.groups.assignors.subscriptions import Subscriptions
 
 
 def assign(spec: GroupSpec) -> GroupAssignment:
     """The partitions of each member. No assignment with more equal numbers exists."""
-    order = members_in_order(spec)
-    topics = subscribers(spec, order)
-    owners = present_owners(spec, order, topics)
-    members = next(iter(topics.values()), [])
-    if all(subscribed == members for subscribed in topics.values()):
-        _share(owners, members)
-    else:
-        _move(owners, topics)
-    return assignment(order, owners)
+    subscriptions = Subscriptions(spec)
+    draft = Draft(spec, subscriptions)
+    kinds = set(subscriptions.subscribers)
+    if len(kinds) == 1:
+        _share(draft, sum(subscriptions.counts), kinds.pop())
+    elif kinds:
+        _balance(draft, subscriptions)
+    return draft.assignment()
 
 
-def _share(owners: Owners, members: Sequence[int]) -> None:
-    """Gives equal numbers to members with the same subscription: the larger shares to those that have most now."""
-    if not owners:
-        return
-    counts = Counter(index for of_topic in owners.values() for index in of_topic)
-    least, larger = divmod(sum(map(len, owners.values())), len(members))
-    by_count = sorted(members, key=lambda index: -counts[index])
-    quotas = {index: least + (rank < larger) for rank, index in enumerate(by_count)}
-    for of_topic in owners.values():
-        for partition, index in enumerate(of_topic):
-            if index != NO_OWNER and counts[index] > quotas[index]:
-                counts[index] -= 1
-                of_topic[partition] = NO_OWNER
-    _deal(owners, {index: quotas[index] - counts[index] for index in members})
+def _share(draft: Draft, total: int, members: Iterable[int]) -> None:
+    """Gives equal numbers to members with the same topics: the larger shares to those that have most now."""
+    loads = {member: sum(map(len, draft.held[member].values())) for member in sorted(members)}
+    least, larger = divmod(total, len(loads))
+    by_load = sorted(loads, key=lambda member: -loads[member])
+    missing = {member: least + (rank < larger) - loads[member] for rank, member in enumerate(by_load)}
+    for member, count in missing.items():
+        if count < 0:
+            draft.take(member, -count)
+    takers = by_turns(dict(sorted(missing.items())))
+    for topic in range(len(draft.free)):
+        draft.deal(topic, takers)
 
 
-def _deal(owners: Owners, missing: dict[int, int]) -> None:
-    """Gives the partitions without an owner to members by turns, so that a topic's are with many members."""
-    turns = cycle([index for index, count in missing.items() if count])
-    for of_topic in owners.values():
-        for partition, owner in enumerate(of_topic):
-            if owner == NO_OWNER:
-                index = next(index for index in turns if missing[index])
-                missing[index] -= 1
-                of_topic[partition] = index
-
-
-def _move(owners: Owners, topics: dict[UUID, list[int]]) -> None:
-    """Gives numbers as equal as different subscriptions allow, by the counts that `Balance` finds."""
-    balance = Balance(owners, topics)
-    balance.fill()
+def _balance(draft: Draft, subscriptions: Subscriptions) -> None:
+    """Gives numbers as equal as different subscriptions allow."""
+    numbers = subscriptions.numbers
+    present = [{numbers[id]: len(partitions) for id, partitions in row.items()} for row in draft.held]
+    balance = Balance(present, subscriptions.subscribers)
+    balance.fill([len(free) for free in draft.free])
     balance.level()
-    for topic_id, of_topic in owners.items():
-        counts = Counter(balance.held_of(topic_id))
-        for partition, index in enumerate(of_topic):
-            if index != NO_OWNER:
-                if counts[index]:
-                    counts[index] -= 1
-                else:
-                    of_topic[partition] = NO_OWNER
-        _deal({topic_id: of_topic}, counts)
+    for topic, changes in enumerate(balance.changes()):
+        for member, change in changes.items():
+            if change < 0:
+                draft.take_of(member, topic, -change)
+        draft.deal(topic, by_turns(changes))
