@@ -25,7 +25,7 @@ from tailrace_coordinator.groups.assignors.spec import Assignor, GroupAssignment
 SECTION = Section("assignors", "bench.assignors", kafka=False)
 LEAST = {"uniform": least.uniform, "range": least.co_partitioned}
 KINDS = {True: "all topics", False: "different topics"}
-SHOWN = {"join": "a member joins", "leave": "a member leaves", "subscribe": "a member subscribes anew"}
+SHOWN = {"join": "a member joins", "leave": "a member leaves", "subscribe": "a member changes its topics"}
 TOPICS = {"topic": "a topic is made", "partitions": "a topic grows", "deletion": "a topic is deleted"}
 MEMBERS, PARTITIONS, ROUNDS = 1_000, 10_000, 40
 

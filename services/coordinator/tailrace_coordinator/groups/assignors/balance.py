@@ -24,10 +24,10 @@ class Balance:
         self._held = [dict(row) for row in present]
         self._loads = [sum(row.values()) for row in present]
         self._subscribers = subscribers
-        self._gave: list[set[int]] = [set() for _ in subscribers]  # members that have less of the topic than at present
+        self._gave: list[set[int]] = [set() for _ in subscribers]  # members that have less of the topic than before
 
     def changes(self) -> list[dict[int, int]]:
-        """For each topic the members that get more of it than they have at present, and those that get less."""
+        """For each topic the members that get more of it than they had, and those that get less."""
         changes: list[dict[int, int]] = [{} for _ in self._subscribers]
         for member, (held, present) in enumerate(zip(self._held, self._present, strict=True)):
             if held != present:
