@@ -10,14 +10,14 @@ from typing import Any
 from tailrace.coordination.group_records import decode, encode
 from tailrace.errors import ApiError
 from tailrace.metadata.image import MetadataImage
-from tailrace.state import KeyValue, Output, Shard, ShardBatch
-from tailrace.steps import whole
+from tailrace.state import SHELL, KeyValue, Output, Shard, ShardBatch, Sweep
 from tailrace.wire.messages import HeartbeatRequest, JoinGroupRequest, SyncGroupRequest
 from tailrace_coordinator.groups.classic.group import ClassicGroup
 from tailrace_coordinator.groups.classic.join import Join
 from tailrace_coordinator.groups.classic.leave import Leaver
 from tailrace_coordinator.groups.config import GroupConfig
-from tailrace_coordinator.groups.machine import GroupEffects, GroupMachine, GroupSteps
+from tailrace_coordinator.groups.decision import EXPIRY_KEY
+from tailrace_coordinator.groups.machine import GroupEffects, GroupMachine
 from tailrace_coordinator.groups.offsets import CommitHeader, OffsetToCommit
 
 START_MS = 1_700_000_000_000
@@ -48,8 +48,7 @@ class Driver:
         for key, value in self.log:
             record = decode(key, value)
             assert record is not None
-            if (steps := self.machine.apply(record)) is not None:
-                whole(steps)
+            self.machine.apply(record)
         self._act(self.machine.on_loaded(self.now_ms, MetadataImage()))
 
     def reloaded(self) -> Driver:
@@ -165,7 +164,7 @@ class Driver:
         )
 
     def expire(self) -> None:
-        self._act(self.machine.expire_offsets(self.now_ms))
+        self._act(self.machine.on_timer(EXPIRY_KEY, self.now_ms))
 
     # -- time and the log -------------------------------------------------------------------------------------------
 
@@ -193,20 +192,19 @@ class Driver:
         self.token += 1
         return self.token
 
-    def _ask(self, decide: Callable[[int], GroupEffects | GroupSteps]) -> Any:
+    def _ask(self, decide: Callable[[int], GroupEffects]) -> Any:
         """The answer of a request that is not parked; an ApiError's code for a refusal; None while the log is held."""
         token = self._run(self._next(), lambda: decide(self.token))
         answer = self.answers.get(token)
         return answer.code if isinstance(answer, ApiError) else answer
 
-    def _run(self, token: int, decide: Callable[[], GroupEffects | GroupSteps]) -> int:
+    def _run(self, token: int, decide: Callable[[], GroupEffects]) -> int:
         self.shard.admit()
         self._act(decide())
         return token
 
-    def _act(self, decided: GroupEffects | GroupSteps) -> None:
-        output = self.shard.take(decided)
-        self._take(output if isinstance(output, Output) else whole(output))
+    def _act(self, decided: GroupEffects) -> None:
+        self._take(self.shard.take(decided))
 
     def _take(self, output: Output) -> None:
         for timer in output.timers:
@@ -217,6 +215,9 @@ class Driver:
                 self.deadlines[timer.key] = at_ms
                 heapq.heappush(self._heap, (at_ms, len(self._heap), timer.key))
         for token, answer in output.replies:
+            if token == SHELL:
+                self._sweep(answer)
+                continue
             assert token not in self.answers, "answered twice"
             self.answers[token] = answer
         if output.append is not None:
@@ -224,6 +225,10 @@ class Driver:
             self.in_flight = output.append
             if not self.hold:
                 self._commit()
+
+    def _sweep(self, sweep: Sweep) -> None:
+        for row in sweep.rows:
+            self._act(sweep.decide(self.now_ms, row))
 
     def _commit(self) -> None:
         if self.in_flight is not None:

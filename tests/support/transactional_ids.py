@@ -8,8 +8,7 @@ from typing import Any
 from tailrace.coordination.transaction_records import TransactionState, decode, encode
 from tailrace.errors import ApiError
 from tailrace.metadata.image import MetadataImage
-from tailrace.state import SHELL, Output, ProducerIdAndEpoch, Shard
-from tailrace.steps import whole
+from tailrace.state import SHELL, Output, ProducerIdAndEpoch, Shard, Sweep
 from tailrace_coordinator.transactions.config import TransactionConfig
 from tailrace_coordinator.transactions.decision import SendMarkers
 from tailrace_coordinator.transactions.end import End
@@ -18,7 +17,6 @@ from tailrace_coordinator.transactions.machine import (
     ListTransactionsFilter,
     TransactionEffects,
     TransactionMachine,
-    TransactionSteps,
 )
 
 START_MS = 1_700_000_000_000
@@ -91,19 +89,21 @@ class Ids:
     def timer(self, key: tuple[str, ...]) -> None:
         self._act(self.machine.on_timer(key, self.now_ms))
 
-    def _ask(self, decide: Callable[[int], TransactionEffects | TransactionSteps]) -> Any:
+    def _ask(self, decide: Callable[[int], TransactionEffects]) -> Any:
         replies: dict[int, Any] = {}
         self._act(decide(1), replies)
         reply = replies[1]
         return reply.code if isinstance(reply, ApiError) else reply
 
-    def _act(self, decided: TransactionEffects | TransactionSteps, replies: dict[int, Any] | None = None) -> None:
-        output = self.shard.take(decided)
-        self._take(output if isinstance(output, Output) else whole(output), replies)
+    def _act(self, decided: TransactionEffects, replies: dict[int, Any] | None = None) -> None:
+        self._take(self.shard.take(decided), replies)
 
     def _take(self, output: Output, replies: dict[int, Any] | None = None) -> None:
         for token, reply in output.replies:
-            if token == SHELL:
+            if token == SHELL and isinstance(reply, Sweep):
+                for row in reply.rows:
+                    self._act(reply.decide(self.now_ms, row), replies)
+            elif token == SHELL:
                 assert isinstance(reply, SendMarkers)
                 self.markers.append(reply.transaction)
             elif replies is not None:

@@ -107,6 +107,10 @@ class Large:
         """What is made of all rows of a message: by the thread if they are many."""
         return await self.run(work) if has_many_rows(message) else work()
 
+    async def over(self, count: int, work: Callable[[], _Made]) -> _Made:
+        """What is made of so many rows: likewise."""
+        return await self.run(work) if count > MANY_ROWS else work()
+
     async def run(self, work: Callable[[], _Made]) -> _Made:
         """What the thread makes of it, after what it was given before."""
         return await asyncio.wrap_future(self.begin(work))

@@ -1,11 +1,12 @@
 """Effects and the shard runner that coordinators share. Pure."""
 
-from tailrace.state.effects import SHELL, Decision, Effects, Timer, Token
+from tailrace.state.effects import ROWS_A_DECISION, SHELL, Decision, Effects, Sweep, Timer, Token
 from tailrace.state.partitioner import java_hash, partition_for
 from tailrace.state.shard import KeyValue, Machine, Output, Overloaded, Shard, ShardBatch, size_bytes
 from tailrace.state.transactions import EndOfTransaction, InTransaction, ProducerIdAndEpoch
 
 __all__ = [
+    "ROWS_A_DECISION",
     "SHELL",
     "Decision",
     "Effects",
@@ -18,6 +19,7 @@ __all__ = [
     "ProducerIdAndEpoch",
     "Shard",
     "ShardBatch",
+    "Sweep",
     "Timer",
     "Token",
     "java_hash",

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
+from typing import Any, Final, Generic, NamedTuple, TypeVar
 
 R = TypeVar("R")
 
 Token = int  # stands for one asker; the shell keeps the future it belongs to
 SHELL: Token = 0  # stands for the shell itself: a reply to it is something to do
+ROWS_A_DECISION: Final = 500  # which take some milliseconds; a decision about more rows is asked for with the rest
 
 
-@dataclass(frozen=True, slots=True)
-class Timer:
+class Timer(NamedTuple):
     """A deadline by key: it replaces the one of the same key; delay_ms None cancels it."""
 
     key: Hashable
@@ -27,6 +27,13 @@ class Effects(Generic[R]):
     records: tuple[R, ...] = ()
     replies: tuple[tuple[Token, Any], ...] = ()
     timers: tuple[Timer, ...] = ()
+
+
+class Sweep(NamedTuple):
+    """Something to do: a decision about each of the rows, while the shell does other work between."""
+
+    rows: Iterable[Any]  # not of what decisions change
+    decide: Callable[[int, Any], Effects[Any]]  # (now_ms, row)
 
 
 class Decision(Generic[R]):

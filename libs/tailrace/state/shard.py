@@ -1,8 +1,5 @@
 """Shard: one state machine on one partition. decide -> apply -> append -> reply on commit.
 
-A decision about very many things comes in steps, as a generator. Nothing else may be decided until it
-has ended; what an append under way brings may.
-
 At most one append is in flight; what arrives meanwhile is gathered in the next. Nothing here performs I/O: the shell
 appends what `Output.append` holds, and says `committed` when the partition's leader has acknowledged it. On any doubt
 (an unknown outcome, a lost leader, a fence) the shell drops the shard and builds another one from the log.
@@ -13,12 +10,11 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Generic, NamedTuple, Protocol, TypeVar, overload
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 from tailrace.records.markers import marker_record
 from tailrace.state.effects import Effects, Timer, Token
 from tailrace.state.transactions import EndOfTransaction, InTransaction, ProducerIdAndEpoch
-from tailrace.steps import ROWS_A_STEP, Steps, whole
 
 R = TypeVar("R")
 R_contra = TypeVar("R_contra", contravariant=True)
@@ -41,11 +37,10 @@ class ShardBatch(NamedTuple):
 class Machine(Protocol[R_contra]):
     """What a shard runs: only `apply` changes replicated state, live and in replay alike.
 
-    One whose topic has transactions is given InTransaction and EndOfTransaction, too. A record of very many things is
-    applied by the steps that `apply` returns, and nobody is asked anything in between.
+    One whose topic has transactions is given InTransaction and EndOfTransaction, too.
     """
 
-    def apply(self, record: R_contra) -> Steps[None] | None: ...
+    def apply(self, record: R_contra) -> None: ...
 
 
 class Overloaded(Exception):
@@ -96,47 +91,18 @@ class Shard(Generic[R]):
         if self._queue_bytes > self.max_waiting_bytes or len(self._parked) > self.max_waiting_replies:
             raise Overloaded
 
-    @overload
-    def take(self, decided: Effects[R]) -> Output: ...
-    @overload
-    def take(self, decided: Steps[Effects[R]]) -> Steps[Output]: ...
-    def take(self, decided: Effects[R] | Steps[Effects[R]]) -> Output | Steps[Output]:
-        """Applies what was decided; what is decided in steps is applied in steps."""
-        if not isinstance(decided, Effects):
-            return self._take_in_steps(decided)
+    def take(self, decided: Effects[R]) -> Output:
+        """Applies what was decided."""
         assert not self.dropped, "a dropped shard applies nothing"
         for record in decided.records:
-            steps = self.machine.apply(record)
-            if steps is not None:
-                whole(steps)
-            self._append(self._encoded(record))
+            self.machine.apply(record)
+            entry = self._encoded(record)
+            self._queue.append(entry)
+            self._queue_bytes += _size_bytes(entry)
         self._written += len(decided.records)
         # A reply that wrote nothing still waits behind what its decision saw.
         self._parked.extend((self._written, reply) for reply in decided.replies)
         return Output(self._next_append(), self._released(), decided.timers)
-
-    def _take_in_steps(self, decided: Steps[Effects[R]]) -> Steps[Output]:
-        """Others see what is appended and answered at the end, all of it at once."""
-        effects = yield from decided
-        encoded: list[KeyValue | ShardBatch] = []
-        encoded_bytes = 0
-        for number, record in enumerate(effects.records, 1):
-            assert not self.dropped, "a dropped shard applies nothing"
-            steps = self.machine.apply(record)
-            if steps is not None:
-                yield from steps
-            encoded.append(self._encoded(record))
-            encoded_bytes += _size_bytes(encoded[-1])
-            if number % ROWS_A_STEP == 0:
-                yield
-        self._queue.extend(encoded)
-        self._queue_bytes += encoded_bytes
-        self._written += len(encoded)
-        return self.take(Effects((), effects.replies, effects.timers))
-
-    def _append(self, entry: KeyValue | ShardBatch) -> None:
-        self._queue.append(entry)
-        self._queue_bytes += _size_bytes(entry)
 
     def _encoded(self, record: Any) -> KeyValue | ShardBatch:
         if type(record) not in _OF_A_TRANSACTION:

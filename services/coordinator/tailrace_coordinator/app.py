@@ -139,6 +139,7 @@ async def _serve(config: Config, environment: Environment, coordinator: Coordina
         max_frame_bytes=config.socket_request_max_bytes,
         memory=memory,
         authentication=authentication,
+        large=coordinator.large,
     )
     address = internal_address(config, environment.run_dir, f"{ROLE}-{config.node_id}", environment.secret)
     return await serve([address], service)

@@ -11,6 +11,7 @@ from tailrace.kafka.ids import TopicPartition
 from tailrace.kafka.topics import GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC
 from tailrace.metadata.delta import MetadataDelta
 from tailrace.metadata.image import MetadataImage
+from tailrace.net.large import Large
 from tailrace.state.partitioner import partition_for
 from tailrace_coordinator.shards.runtime import CoordinatorRuntime
 from tailrace_coordinator.transactions.markers import MarkerSender
@@ -45,6 +46,7 @@ class Coordinator:
         self.peers = peers
         self.markers = markers
         self.earlier_transaction_ms = earlier_transaction_ms
+        self.large = Large()
         self.incarnation_id: UUID | None = None  # None: not registered in this life, another life's shards are ours
         self.offset_commits = 0
         self.offset_deletions = 0

@@ -7,8 +7,8 @@ from typing import Any
 from support.groups import START_MS, Driver
 from tailrace.coordination.group_records import GroupMetadata, GroupRemoved, OffsetCommitted, OffsetRemoved, decode
 from tailrace.errors import ApiError, ErrorCode
-from tailrace.state import Output
-from tailrace.wire.messages import JoinGroupResponse, SyncGroupResponse
+from tailrace.state import SHELL, Output
+from tailrace_coordinator.groups.classic.member import JoinAnswer, SyncAnswer
 from tailrace_coordinator.groups.config import GroupConfig
 
 
@@ -38,7 +38,8 @@ class Traced(Driver):
             assert record is not None
             self.say(f"log: {_record(record)}")
         for token, answer in output.replies:
-            self.say(f"{self.askers.get(token, '?')} <- {_answer(answer)}")
+            if token != SHELL:
+                self.say(f"{self.askers.get(token, '?')} <- {_answer(answer)}")
         super()._take(output)
 
     def text(self) -> str:
@@ -62,7 +63,7 @@ def _record(record: object) -> str:
 def _answer(answer: Any) -> str:
     if isinstance(answer, ApiError):
         return answer.code.name
-    if isinstance(answer, JoinGroupResponse):
+    if isinstance(answer, JoinAnswer):
         if answer.error_code:
             return f"{ErrorCode(answer.error_code).name} as {answer.member_id or '(none)'}"
         members = " ".join(member.member_id for member in answer.members)
@@ -71,7 +72,7 @@ def _answer(answer: Any) -> str:
             f"{answer.member_id} joined generation {answer.generation_id} leader {answer.leader} "
             f"{answer.protocol_name} [{members}]{skip}"
         )
-    if isinstance(answer, SyncGroupResponse):
+    if isinstance(answer, SyncAnswer):
         return ErrorCode(answer.error_code).name if answer.error_code else f"assigned {bytes(answer.assignment)!r}"
     if isinstance(answer, ErrorCode):
         return answer.name

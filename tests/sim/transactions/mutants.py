@@ -12,7 +12,6 @@ from tailrace.errors import ApiError, ErrorCode
 from tailrace.log.producers import state as producer_state
 from tailrace.log.producers.verification import Verifications
 from tailrace.state import Effects, InTransaction, Shard
-from tailrace.steps import whole
 from tailrace_coordinator.groups.ended_transactions import EndedTransactions
 from tailrace_coordinator.groups.machine import GroupMachine
 from tailrace_coordinator.groups.pending_offsets import PendingOffsets
@@ -70,7 +69,7 @@ def _replays_no_pending_offsets(self: GroupMachine, record: Any) -> Any:
 
 def _on_loaded(self: TransactionMachine, now_ms: int, image: Any) -> Any:
     """What the coordinator before had begun to end stays as it is."""
-    effects = whole(_ON_LOADED(self, now_ms, image))
+    effects = _ON_LOADED(self, now_ms, image)
     return replace(effects, replies=())
 
 

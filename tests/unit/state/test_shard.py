@@ -4,7 +4,6 @@ import pytest
 
 from tailrace.state import Effects, Overloaded, Shard, ShardBatch, Timer
 from tailrace.state.shard import MOST_RECORDS
-from tailrace.steps import Steps
 
 
 class Sum:
@@ -102,29 +101,6 @@ def test_too_many_waiting_bytes_are_refused() -> None:
         one.admit()
     one.committed()
     one.take(Effects(records=(5,)))
-
-
-def in_steps(effects: Effects[int]) -> Steps[Effects[int]]:
-    yield
-    return effects
-
-
-def test_what_is_decided_in_steps_is_appended_and_answered_all_at_once() -> None:
-    one = shard(max_batch_bytes=1_000_000)
-    one.take(Effects(records=(1,), replies=((1, "a"),)))
-    steps = one.take(in_steps(Effects(records=tuple(range(1_000)), replies=((2, "b"),), timers=(Timer("t", 5),))))
-    while True:
-        try:
-            next(steps)
-        except StopIteration as ended:
-            output = ended.value
-            break
-        if not one.idle:
-            committed = one.committed()  # of the decision before, meanwhile
-            assert (committed.append, committed.replies) == (None, ((1, "a"),))
-    assert one.machine.total == 1 + sum(range(1_000))
-    assert (len(appended(output.append)), output.replies, output.timers) == (1_000, (), (Timer("t", 5),))
-    assert one.committed().replies == ((2, "b"),)
 
 
 def test_a_batch_has_no_more_records_than_are_built_in_a_step() -> None:

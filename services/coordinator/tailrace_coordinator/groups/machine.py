@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
+from functools import partial
 from itertools import chain, islice
 from uuid import UUID
 
@@ -13,8 +14,7 @@ from tailrace.kafka.ids import TopicPartition
 from tailrace.metadata.delta import MetadataDelta
 from tailrace.metadata.image import MetadataImage
 from tailrace.records.batch import LAST_PRODUCER_EPOCH
-from tailrace.state import Effects, EndOfTransaction, InTransaction, ProducerIdAndEpoch, Token
-from tailrace.steps import ROWS_A_STEP, Steps
+from tailrace.state import ROWS_A_DECISION, Effects, EndOfTransaction, InTransaction, ProducerIdAndEpoch, Sweep, Token
 from tailrace.wire.messages import HeartbeatRequest, SyncGroupRequest
 from tailrace_coordinator.groups import offsets
 from tailrace_coordinator.groups.classic import join, leave, rebalance, sync
@@ -28,8 +28,6 @@ from tailrace_coordinator.groups.group import Group, GroupDescription, Groups
 from tailrace_coordinator.groups.offsets import CommitHeader, Offsets, OffsetToCommit
 
 GroupEffects = Effects[Written]
-GroupSteps = Steps[GroupEffects]  # of what may be about very many members or offsets
-MANY = 500  # offsets: a decision that looks at or changes so many takes some milliseconds
 
 
 class GroupMachine:
@@ -50,11 +48,11 @@ class GroupMachine:
     def __len__(self) -> int:
         return len(self.groups)
 
-    def apply(self, record: Written) -> Steps[None] | None:
-        """Changes replicated state; live and in replay alike. Steps: what may take long."""
+    def apply(self, record: Written) -> None:
+        """Changes replicated state; live and in replay alike."""
         match record:
             case GroupMetadata():
-                return self.groups.make(ClassicGroup, record.group_id).apply(record)
+                self.groups.make(ClassicGroup, record.group_id).apply(record)
             case ConsumerGroupRecordRemoved():
                 self._remove_of_consumer(record)
             case GroupRemoved():
@@ -69,12 +67,11 @@ class GroupMachine:
                 self.offsets.pending.hold(producer, offset)
             case EndOfTransaction():
                 self.ended.note(record)
-                return self.offsets.end(record)
+                self.offsets.end(record)
             case InTransaction():
                 pass
             case _:
                 self.groups.make(ConsumerGroup, record.group_id).apply(record)
-        return None
 
     def _simple_group(self, group_id: str) -> None:
         """Makes the group with its first offset: Kafka's "simple consumer group"."""
@@ -96,7 +93,7 @@ class GroupMachine:
             if self.offsets.of_group(group_id) or self.offsets.pending.of_group(group_id):
                 self._simple_group(group_id)
 
-    def _note_pending(self, decision: GroupDecision, request: join.Join, *, is_new_group: bool) -> Steps[None]:
+    def _note_pending(self, decision: GroupDecision, request: join.Join, *, is_new_group: bool) -> None:
         """Counts the id that was given, or that was used; the oldest are forgotten where there are too many."""
         group_id, member_id = request.request.group_id, request.request.member_id
         if member_id:
@@ -112,39 +109,34 @@ class GroupMachine:
                 continue
             if old_member_id in group.pending_members:
                 decision.cancel(heartbeat_key(old_group_id, old_member_id))
-                yield from rebalance.on_heartbeat_deadline(decision, group, old_member_id)
+                rebalance.on_heartbeat_deadline(decision, group, old_member_id)
             if group.is_unwritten and not self.offsets.of_group(old_group_id):
                 del self.groups[old_group_id]
 
-    def join(self, now_ms: int, request: join.Join) -> GroupSteps:
+    def join(self, now_ms: int, request: join.Join) -> GroupEffects:
         """Replies a JoinGroupResponse when the join phase ends."""
         decision = GroupDecision(self.config, now_ms)
-        created = yield from join.join(decision, self.groups, request)
+        created = join.join(decision, self.groups, request)
         if created is not None:
             self.groups[created.group_id] = created
-        yield from self._note_pending(decision, request, is_new_group=created is not None)
+        self._note_pending(decision, request, is_new_group=created is not None)
         return decision.effects()
 
     def sync(
         self, now_ms: int, token: Token, request: SyncGroupRequest, assignments: Mapping[str, bytes]
-    ) -> GroupSteps:
+    ) -> GroupEffects:
         """Replies a SyncGroupResponse when the leader's assignments, by member, are committed."""
         decision = GroupDecision(self.config, now_ms)
-        yield from sync.sync(decision, self.groups, token, request, assignments)
+        sync.sync(decision, self.groups, token, request, assignments)
         return decision.effects()
 
     def heartbeat(self, now_ms: int, token: Token, request: HeartbeatRequest) -> GroupEffects:
         """Replies an ErrorCode."""
         return self._answer(now_ms, token, lambda decision: sync.heartbeat(decision, self.groups, request))
 
-    def leave(self, now_ms: int, token: Token, group_id: str, leavers: Sequence[leave.Leaver]) -> GroupSteps:
+    def leave(self, now_ms: int, token: Token, group_id: str, leavers: Sequence[leave.Leaver]) -> GroupEffects:
         """Replies one ErrorCode per leaver."""
-        decision = GroupDecision(self.config, now_ms)
-        try:
-            decision.reply(token, (yield from leave.leave(decision, self.groups, group_id, leavers)))
-        except ApiError as refusal:
-            decision.reply(token, refusal)
-        return decision.effects()
+        return self._answer(now_ms, token, lambda decision: leave.leave(decision, self.groups, group_id, leavers))
 
     def commit(
         self, now_ms: int, token: Token, request: CommitHeader, positions: Sequence[OffsetToCommit]
@@ -197,7 +189,9 @@ class GroupMachine:
 
         return self._answer(now_ms, token, decide)
 
-    def end_transaction(self, now_ms: int, token: Token, end: EndOfTransaction, transaction_version: int) -> GroupSteps:
+    def end_transaction(
+        self, now_ms: int, token: Token, end: EndOfTransaction, transaction_version: int
+    ) -> GroupEffects:
         """Replies NONE once the marker is in the log. INVALID_PRODUCER_EPOCH, TRANSACTION_COORDINATOR_FENCED.
 
         From transaction version 2 on a marker has an epoch above its transaction's: with the same it is the late one of
@@ -213,7 +207,6 @@ class GroupMachine:
             decision.append(end)
             return ErrorCode.NONE
 
-        yield from ()  # what takes long is to apply it
         return self._answer(now_ms, token, decide)
 
     def fetch_offsets(
@@ -229,16 +222,12 @@ class GroupMachine:
     ) -> GroupEffects:
         """Replies {(topic, partition): OffsetCommitted}, all of the group's for None; unknown ones are absent.
 
-        Where very many are wanted others may be there as well: a copy of all is less work than a look at each.
         require_stable (KIP-447): None for those of which an open transaction has an offset. member_id, member_epoch: of
         a member that says who it is (KIP-848).
         """
         held = self.offsets.of_group(group_id)
         found: dict[TopicPartition, OffsetCommitted | None]
-        if wanted is None or len(wanted) > MANY:
-            found = dict(held)
-        else:
-            found = {key: held[key] for key in wanted if key in held}
+        found = dict(held) if wanted is None else {key: held[key] for key in wanted if key in held}
         if require_stable and (pending := self.offsets.pending.of_group(group_id)):
             found.update(dict.fromkeys(pending if wanted is None else pending & set(wanted)))
 
@@ -272,7 +261,7 @@ class GroupMachine:
 
         def decide(decision: GroupDecision) -> dict[str, ErrorCode]:
             codes: dict[str, ErrorCode] = {}
-            left = MANY
+            left = ROWS_A_DECISION
             for group_id in group_ids:
                 try:
                     removed = self._delete(decision, group_id, left)
@@ -303,81 +292,77 @@ class GroupMachine:
         self._remove(decision, group)
         return count
 
-    def describe_groups(self, now_ms: int, token: Token, group_ids: Sequence[str]) -> GroupSteps:
-        """Replies {group id: GroupDescription, or None for a group that does not exist}."""
+    def describe_groups(self, now_ms: int, token: Token, group_ids: Sequence[str]) -> GroupEffects:
+        """Replies {group id: GroupDescription, or None for a group that does not exist}.
+
+        Leaves out what is too much for one decision; to be asked again.
+        """
         described: dict[str, GroupDescription | None] = {}
-        looked = 0
+        left = ROWS_A_DECISION
         for group_id in group_ids:
             group = self.groups.get(group_id)
+            left -= 1 if group is None else 1 + group.member_count
+            if left < 0 and described:
+                break
             described[group_id] = None if group is None else group.describe()
-            looked += 1 if group is None else group.member_count
-            if looked >= ROWS_A_STEP:
-                looked = 0
-                yield
         return self._answer(now_ms, token, lambda _: described)
 
-    def list_groups(self, now_ms: int, token: Token, states: Collection[str], types: Collection[str]) -> GroupSteps:
+    def list_groups(self, now_ms: int, token: Token, states: Collection[str], types: Collection[str]) -> GroupEffects:
         """Replies (Listed, ...): of these states (KIP-518) and types (KIP-848), lower case; empty ones take all."""
-        listed = []
-        for number, group in enumerate(self.groups.values(), 1):
-            if (not states or group.state.lower() in states) and (not types or group.group_type in types):
-                listed.append(group.listed())
-            if number % MANY == 0:
-                yield
+        listed = [
+            group.listed()
+            for group in self.groups.values()
+            if (not states or group.state.lower() in states) and (not types or group.group_type in types)
+        ]
         return self._answer(now_ms, token, lambda _: tuple(listed))
 
-    def expire_offsets(self, now_ms: int) -> GroupSteps:
-        """Removes expired offsets, and groups that have neither members nor offsets left."""
+    # -- by itself ---------------------------------------------------------------------------------------------------
+
+    def on_loaded(self, now_ms: int, image: MetadataImage) -> GroupEffects:
+        """Begins the deadlines of all groups."""
         decision = GroupDecision(self.config, now_ms)
-        yield from self._expire_offsets(decision)
+        self._schedule_expiry(decision)
+        decision.act(Sweep(list(self.groups), self._begin_deadlines))
         return decision.effects()
 
-    def _expire_offsets(self, decision: GroupDecision) -> Steps[None]:
-        looked = 0
-        for group in self.groups.values():
-            no_offsets = yield from offsets.expire(decision, group, self.offsets)
-            if no_offsets and group.is_disused:
-                self._remove(decision, group)
-            looked += 1 + len(self.offsets.of_group(group.group_id))
-            if looked >= ROWS_A_STEP:
-                looked = 0
-                yield
-
-    def on_image(self, now_ms: int, delta: MetadataDelta) -> GroupEffects | GroupSteps:
-        """Removes the offsets of deleted topics; those of a new topic of the same name have another id and stay."""
-        return self._remove_offsets_of(now_ms, delta.deleted_topics) if delta.deleted_topics else Effects()
-
-    def _remove_offsets_of(self, now_ms: int, deleted: Mapping[str, UUID]) -> GroupSteps:
+    def _begin_deadlines(self, now_ms: int, group_id: str) -> GroupEffects:
         decision = GroupDecision(self.config, now_ms)
-        for number, offset in enumerate(chain(self.offsets, self.offsets.pending), 1):
-            if offset.topic in deleted and offset.topic_id in (None, deleted[offset.topic]):
-                decision.append(OffsetRemoved(offset.group_id, offset.topic, offset.partition))
-            if number % MANY == 0:
-                yield
+        group = self.groups.get(group_id)
+        if group is not None:
+            group.on_loaded(decision)
         return decision.effects()
 
-    def on_timer(self, key: Hashable, now_ms: int) -> GroupSteps:
+    def on_image(self, now_ms: int, delta: MetadataDelta) -> GroupEffects:
+        """Removes the offsets of deleted topics, also those of open transactions."""
+        if not delta.deleted_topics:
+            return Effects()
+        decision = GroupDecision(self.config, now_ms)
+        offsets.remove_of_topics(decision, self.offsets.pending, delta.deleted_topics)
+        decision.act(Sweep(list(self.groups), partial(self._remove_offsets_of, delta.deleted_topics)))
+        return decision.effects()
+
+    def _remove_offsets_of(self, deleted: Mapping[str, UUID], now_ms: int, group_id: str) -> GroupEffects:
+        decision = GroupDecision(self.config, now_ms)
+        offsets.remove_of_topics(decision, self.offsets.of_group(group_id).values(), deleted)
+        return decision.effects()
+
+    def on_timer(self, key: Hashable, now_ms: int) -> GroupEffects:
         """A deadline of `decision.py` has passed."""
         decision = GroupDecision(self.config, now_ms)
         match key:
             case ("expiry",):
-                yield from self._expire_offsets(decision)
+                decision.act(Sweep(list(self.groups), self.expire_offsets))
                 self._schedule_expiry(decision)
             case (str(), str(group_id), *_) if (group := self.groups.of_kind(ClassicGroup, group_id)) is not None:
-                yield from rebalance.on_deadline(decision, group, key)
+                rebalance.on_deadline(decision, group, key)
         return decision.effects()
 
-    def on_loaded(self, now_ms: int, image: MetadataImage) -> GroupSteps:
-        """Begins the deadlines of all groups."""
+    def expire_offsets(self, now_ms: int, group_id: str) -> GroupEffects:
+        """Removes expired offsets of a group, and the group that has neither members nor offsets left."""
         decision = GroupDecision(self.config, now_ms)
-        self._schedule_expiry(decision)
-        looked = 0
-        for group in self.groups.values():
-            group.on_loaded(decision)
-            looked += 1 + group.member_count
-            if looked >= ROWS_A_STEP:
-                looked = 0
-                yield
+        group = self.groups.get(group_id)
+        if group is not None and offsets.expire(decision, group, self.offsets) and group.is_disused:
+            self._remove(decision, group)
         return decision.effects()
 
     def _schedule_expiry(self, decision: GroupDecision) -> None:

@@ -10,7 +10,6 @@ from tailrace.coordination.group_records import OffsetCommitted, OffsetRemoved
 from tailrace.errors import ApiError, ErrorCode
 from tailrace.kafka.ids import TopicPartition
 from tailrace.state import EndOfTransaction, InTransaction, ProducerIdAndEpoch
-from tailrace.steps import ROWS_A_STEP, Steps
 from tailrace_coordinator.groups.decision import GroupDecision
 from tailrace_coordinator.groups.group import Committer, Group
 from tailrace_coordinator.groups.pending_offsets import PendingOffsets
@@ -53,16 +52,10 @@ class Offsets:
             if not offsets:
                 del self._by_group[record.group_id]
 
-    def end(self, end: EndOfTransaction) -> Steps[None]:
+    def end(self, end: EndOfTransaction) -> None:
         """What the transaction wrote counts from now on, or goes."""
-        counting = yield from self.pending.end(end.producer.producer_id, committed=end.committed)
-        number = 0
-        while counting:
-            number += 1
-            offset = counting.pop()
+        for offset in self.pending.end(end.producer.producer_id, committed=end.committed):
             self._by_group.setdefault(offset.group_id, {})[offset.topic, offset.partition] = offset
-            if number % ROWS_A_STEP == 0:
-                yield
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,21 +142,28 @@ def delete(decision: GroupDecision, group: Group, offsets: Offsets, topic: str, 
     return ErrorCode.NONE
 
 
-def expire(decision: GroupDecision, group: Group, offsets: Offsets) -> Steps[bool]:
+def expire(decision: GroupDecision, group: Group, offsets: Offsets) -> bool:
     """Removes what offsets.retention.minutes has outlived (KIP-211). True: the group has no offsets any more.
 
     What an open transaction writes again stays.
     """
     held = offsets.of_group(group.group_id)
     pending = offsets.pending.of_group(group.group_id)
-    expired = 0
-    for number, offset in enumerate(held.values(), 1):
-        if _is_expired(decision, group, offset) and (offset.topic, offset.partition) not in pending:
+    expired = [
+        offset
+        for offset in held.values()
+        if _is_expired(decision, group, offset) and (offset.topic, offset.partition) not in pending
+    ]
+    for offset in expired:
+        decision.append(OffsetRemoved(offset.group_id, offset.topic, offset.partition))
+    return len(expired) == len(held) and not pending
+
+
+def remove_of_topics(decision: GroupDecision, offsets: Iterable[OffsetCommitted], deleted: Mapping[str, UUID]) -> None:
+    """Removes those of deleted topics; those of a new topic of the same name have another id and stay."""
+    for offset in offsets:
+        if offset.topic in deleted and offset.topic_id in (None, deleted[offset.topic]):
             decision.append(OffsetRemoved(offset.group_id, offset.topic, offset.partition))
-            expired += 1
-        if number % ROWS_A_STEP == 0:
-            yield
-    return expired == len(held) and not pending
 
 
 def _is_expired(decision: GroupDecision, group: Group, offset: OffsetCommitted) -> bool:

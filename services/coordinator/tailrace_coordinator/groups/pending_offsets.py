@@ -6,14 +6,13 @@ record in the log decides. Here the order of records does, which is the same liv
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from collections.abc import Set as AbstractSet
 from typing import NamedTuple
 
 from tailrace.coordination.group_records import OffsetCommitted
 from tailrace.kafka.ids import TopicPartition
 from tailrace.state import ProducerIdAndEpoch
-from tailrace.steps import ROWS_A_STEP, Steps, whole
 
 _GroupPartition = tuple[str, str, int]
 
@@ -53,7 +52,7 @@ class PendingOffsets:
         """Takes up what a transaction wrote; one of a newer epoch follows another that nobody ended here."""
         producer_id, epoch = producer
         if self._epochs.get(producer_id, epoch) != epoch:
-            whole(self._forget(producer_id, self._by_producer.pop(producer_id)))
+            self._forget(producer_id, self._by_producer.pop(producer_id))
         self._order += 1
         self._epochs[producer_id] = epoch
         held = self._by_producer.setdefault(producer_id, {})
@@ -78,33 +77,26 @@ class PendingOffsets:
             if not counts:
                 del self._open[group_id]
 
-    def end(self, producer_id: int, *, committed: bool) -> Steps[list[OffsetCommitted]]:
+    def end(self, producer_id: int, *, committed: bool) -> list[OffsetCommitted]:
         """Ends the producer's transaction; what counts from now on."""
         held = self._by_producer.pop(producer_id, {})
         counting = []
-        for number, (key, pending) in enumerate(held.items(), 1):
-            if committed and self._written.get(key, -1) < pending.order:
+        for key, pending in held.items() if committed else ():
+            if self._written.get(key, -1) < pending.order:
                 counting.append(pending.offset)
                 if self._by_producer:
                     self._written[key] = pending.order
-            if number % ROWS_A_STEP == 0:
-                yield
-        yield from self._forget(producer_id, held)
+        self._forget(producer_id, held)
         if not self._by_producer:
             self._written.clear()
         return counting
 
-    def _forget(self, producer_id: int, held: dict[_GroupPartition, _Pending]) -> Steps[None]:
+    def _forget(self, producer_id: int, held: Iterable[_GroupPartition]) -> None:
         self._epochs.pop(producer_id, None)
-        number = 0
-        while held:
-            number += 1
-            (group_id, topic, partition), _ = held.popitem()
+        for group_id, topic, partition in held:
             counts = self._open[group_id]
             counts[topic, partition] -= 1
             if not counts[topic, partition]:
                 del counts[topic, partition]
                 if not counts:
                     del self._open[group_id]
-            if number % ROWS_A_STEP == 0:
-                yield

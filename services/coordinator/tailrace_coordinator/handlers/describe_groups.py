@@ -6,12 +6,13 @@ before it a group that does not exist is a Dead one without error. Metadata is s
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 from tailrace.errors import ApiError, ErrorCode
 from tailrace.net.context import Context
 from tailrace.net.limits.answer_budget import TOO_LARGE, AnswerBudget, text_bytes
-from tailrace.net.turns import turns
 from tailrace.wire.messages import DescribeGroupsRequest, DescribeGroupsResponse
 from tailrace_coordinator.coordinator import Coordinator
 from tailrace_coordinator.groups.classic.group import GroupState
@@ -29,11 +30,19 @@ async def handle(request: DescribeGroupsRequest, context: Context, coordinator: 
     described = await coordinator.groups.ask_each(
         request.groups, lambda ids, groups, now_ms, token: groups.describe_groups(now_ms, token, ids)
     )
+    count = sum(len(found.members) for found in described.values() if isinstance(found, GroupDescription))
+    work = partial(_response, request, context.api_version, described)
+    return await coordinator.large.over(len(request.groups) + count, work)
+
+
+def _response(
+    request: DescribeGroupsRequest, version: int, described: Mapping[str, GroupDescription | ApiError | None]
+) -> DescribeGroupsResponse:
     budget = AnswerBudget()
     operations = set(ALL_OPERATIONS) if request.include_authorized_operations else None
     groups = []
-    async for group_id in turns(request.groups):
-        row = await _row(group_id, described[group_id], context.api_version, budget)
+    for group_id in request.groups:
+        row = _row(group_id, described[group_id], version, budget)
         if operations is not None and row.error_code == ErrorCode.NONE:
             row.authorized_operations = operations
         groups.append(row)
@@ -52,7 +61,7 @@ def _size_bytes(described: GroupDescription) -> int:
     )
 
 
-async def _row(group_id: str, described: GroupDescription | ApiError | None, version: int, budget: AnswerBudget) -> Any:
+def _row(group_id: str, described: GroupDescription | ApiError | None, version: int, budget: AnswerBudget) -> Any:
     if isinstance(described, ApiError):
         return _GROUP(group_id=group_id, error_code=described.code)
     if described is None:
@@ -80,6 +89,6 @@ async def _row(group_id: str, described: GroupDescription | ApiError | None, ver
                 member_metadata=member.metadata,
                 member_assignment=member.assignment,
             )
-            async for member in turns(described.members)
+            for member in described.members
         ],
     )

@@ -5,13 +5,14 @@ Lists every shard owned here; the gateway keeps of it what the asked node leads.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from functools import partial
 from itertools import chain
 from typing import Final
 
 from tailrace.errors import ErrorCode
 from tailrace.net.context import Context
 from tailrace.net.limits.answer_budget import fitting, text_bytes
-from tailrace.net.turns import turns
 from tailrace.wire.messages import ListGroupsRequest, ListGroupsResponse
 from tailrace_coordinator.coordinator import Coordinator
 from tailrace_coordinator.groups.group import Listed
@@ -26,6 +27,10 @@ async def handle(request: ListGroupsRequest, context: Context, coordinator: Coor
     shards = await coordinator.groups.ask_all(
         lambda groups, now_ms, token: groups.list_groups(now_ms, token, states, types)
     )
+    return await coordinator.large.over(sum(map(len, shards)), partial(_response, shards))
+
+
+def _response(shards: Sequence[Sequence[Listed]]) -> ListGroupsResponse:
     return ListGroupsResponse(
         error_code=ErrorCode.NONE,
         groups=[
@@ -35,7 +40,7 @@ async def handle(request: ListGroupsRequest, context: Context, coordinator: Coor
                 group_state=listed.state,
                 group_type=listed.group_type,
             )
-            async for listed in turns(fitting(chain.from_iterable(shards), _size_bytes))
+            for listed in fitting(chain.from_iterable(shards), _size_bytes)
         ],
     )
 

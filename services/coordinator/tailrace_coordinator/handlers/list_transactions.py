@@ -5,7 +5,8 @@ The pattern is of RE2, as in Kafka: no pattern takes longer than its text.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import partial
 from itertools import chain
 from typing import Final
 
@@ -13,7 +14,6 @@ from tailrace.coordination.transaction_records import STATES, TransactionState
 from tailrace.errors import ApiError, ErrorCode
 from tailrace.net.context import Context
 from tailrace.net.limits.answer_budget import fitting, text_bytes
-from tailrace.net.turns import turns
 from tailrace.wire.messages import ListTransactionsRequest, ListTransactionsResponse
 from tailrace_coordinator.coordinator import Coordinator
 from tailrace_coordinator.transactions.machine import ListTransactionsFilter
@@ -41,6 +41,10 @@ async def handle(
     shards = await coordinator.transactions.ask_all(
         lambda machine, now_ms, token: machine.list_transactions(now_ms, token, wanted)
     )
+    return await coordinator.large.over(sum(map(len, shards)), partial(_response, unknown, shards))
+
+
+def _response(unknown: list[str], shards: Sequence[Sequence[TransactionState]]) -> ListTransactionsResponse:
     row = ListTransactionsResponse.TransactionState
     return ListTransactionsResponse(
         error_code=ErrorCode.NONE,
@@ -51,7 +55,7 @@ async def handle(
                 producer_id=found.producer_id,
                 transaction_state=found.state.value,
             )
-            async for found in turns(fitting(chain.from_iterable(shards), _size_bytes))
+            for found in fitting(chain.from_iterable(shards), _size_bytes)
         ],
     )
 

@@ -8,12 +8,12 @@ Generation -1 and no member: a standalone consumer or an admin, only while the g
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import partial
 from typing import Any
 
 from tailrace.errors import ErrorCode
 from tailrace.metadata.image import MetadataImage, TopicImage
 from tailrace.net.context import Context
-from tailrace.net.turns import turns
 from tailrace.wire.messages import OffsetCommitRequest, OffsetCommitResponse
 from tailrace_coordinator.coordinator import Coordinator
 from tailrace_coordinator.groups.offsets import CommitHeader, OffsetToCommit
@@ -40,7 +40,7 @@ async def handle(request: OffsetCommitRequest, context: Context, coordinator: Co
             lambda some, groups, now_ms, token: groups.commit(now_ms, token, commit, some),
         )
         coordinator.offset_commits += len(positions)
-    partitions = await answered(request, rows, decided, _TOPIC.OffsetCommitResponsePartition)
+    partitions = await answered(request, coordinator, rows, decided, _TOPIC.OffsetCommitResponsePartition)
     topics = [
         _TOPIC(name=asked.name, topic_id=asked.topic_id, partitions=some)
         for asked, some in zip(request.topics, partitions, strict=True)
@@ -55,24 +55,26 @@ async def sorted_positions(
 
     What the image does not have was created after it: an image from before a restart may be older than the log.
     """
-    rows, positions = await _sorted(request, coordinator.image, None, by_id=by_id)
+    over_rows = coordinator.large.over_rows
+    rows, positions = await over_rows(request, partial(_sorted, request, coordinator.image, None, by_id=by_id))
     if len(positions) < sum(map(len, rows)):
         latest = await coordinator.latest_image()
         late = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS if latest is None else None
-        rows, positions = await _sorted(request, latest or coordinator.image, late, by_id=by_id)
+        image = latest or coordinator.image
+        rows, positions = await over_rows(request, partial(_sorted, request, image, late, by_id=by_id))
     return rows, positions
 
 
-async def _sorted(
+def _sorted(
     request: Any, image: MetadataImage, late: ErrorCode | None, *, by_id: bool
 ) -> tuple[list[list[ErrorCode | None]], list[OffsetToCommit]]:
     """late: the code of what is not there, in place of what says that it is not."""
     rows: list[list[ErrorCode | None]] = []
     positions = []
-    async for topic in turns(request.topics):
+    for topic in request.topics:
         found, unknown = find_topic(image, topic, by_id=by_id)
         row: list[ErrorCode | None] = []
-        async for partition in turns(topic.partitions):
+        for partition in topic.partitions:
             if found is None:
                 row.append(late or unknown)
             elif not 0 <= partition.partition_index < len(found.partitions):
@@ -104,14 +106,24 @@ def _position(topic: TopicImage, partition: Any) -> OffsetToCommit:
 
 
 async def answered(
-    request: Any, rows: list[list[ErrorCode | None]], decided: Iterable[ErrorCode], partition_type: Any
+    request: Any,
+    coordinator: Coordinator,
+    rows: list[list[ErrorCode | None]],
+    decided: Iterable[ErrorCode],
+    partition_type: Any,
 ) -> list[list[Any]]:
     """Returns the partitions of each topic's answer: with its own code, or the next one that was decided."""
     left = iter(decided)
-    return [
-        [
-            partition_type(partition_index=partition.partition_index, error_code=next(left) if code is None else code)
-            async for partition, code in turns(zip(asked.partitions, row, strict=True))
+
+    def partitions() -> list[list[Any]]:
+        return [
+            [
+                partition_type(
+                    partition_index=partition.partition_index, error_code=next(left) if code is None else code
+                )
+                for partition, code in zip(asked.partitions, row, strict=True)
+            ]
+            for asked, row in zip(request.topics, rows, strict=True)
         ]
-        async for asked, row in turns(zip(request.topics, rows, strict=True))
-    ]
+
+    return await coordinator.large.over_rows(request, partitions)

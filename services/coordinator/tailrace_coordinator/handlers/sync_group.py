@@ -10,6 +10,7 @@ from tailrace.errors import ApiError, ErrorCode
 from tailrace.net.context import Context
 from tailrace.wire.messages import SyncGroupRequest, SyncGroupResponse
 from tailrace_coordinator.coordinator import Coordinator
+from tailrace_coordinator.groups.classic.member import SyncAnswer
 
 
 async def handle(request: SyncGroupRequest, context: Context, coordinator: Coordinator) -> SyncGroupResponse:
@@ -17,7 +18,12 @@ async def handle(request: SyncGroupRequest, context: Context, coordinator: Coord
     if context.api_version >= 5 and (request.protocol_type is None or request.protocol_name is None):
         raise ApiError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
     assignments = {entry.member_id: bytes(entry.assignment) for entry in request.assignments}
-    response: SyncGroupResponse = await coordinator.groups.ask(
+    answer: SyncAnswer = await coordinator.groups.ask(
         request, lambda groups, now_ms, token: groups.sync(now_ms, token, request, assignments)
     )
-    return response
+    return SyncGroupResponse(
+        error_code=answer.error_code,
+        protocol_type=answer.protocol_type,
+        protocol_name=answer.protocol_name,
+        assignment=answer.assignment,
+    )

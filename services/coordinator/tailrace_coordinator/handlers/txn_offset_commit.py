@@ -38,7 +38,9 @@ async def handle(
             codes = await _commit(request, context, coordinator, positions)
         except ApiError as refused:
             codes = [_of_version(refused.code, context.api_version)] * len(positions)
-    partitions = await offset_commit.answered(request, rows, codes, _TOPIC.TxnOffsetCommitResponsePartition)
+    partitions = await offset_commit.answered(
+        request, coordinator, rows, codes, _TOPIC.TxnOffsetCommitResponsePartition
+    )
     answered = zip(request.topics, partitions, strict=True)
     return TxnOffsetCommitResponse(topics=[_TOPIC(name=asked.name, partitions=some) for asked, some in answered])
 

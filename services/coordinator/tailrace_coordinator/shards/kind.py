@@ -4,51 +4,46 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, Generic, NamedTuple, Protocol, TypeAlias, TypeVar
+from typing import Any, Final, Generic, NamedTuple, Protocol, TypeVar
 
 from tailrace.config import Config
 from tailrace.errors import ErrorCode
 from tailrace.metadata.delta import MetadataDelta
 from tailrace.metadata.image import MetadataImage
 from tailrace.state import Effects, KeyValue
-from tailrace.steps import Steps
 
 R = TypeVar("R")
 # Of the id of a group or transaction. It stands in the key of every record, and in one for each partition of a commit.
 MOST_ID_BYTES: Final = 1_024
 
 
-Decided: TypeAlias = Effects[R] | Steps[Effects[R]]
-
-
 class CoordinatorShard(Protocol[R]):
     """The state machine of one partition. Decisions return Effects; records change it by `apply` alone.
 
-    A kind adds the decisions that its handlers ask for: (now_ms, token, ...) -> Effects. Where a decision may be about
-    very many things it returns its effects in steps; nothing else is decided until they have ended.
+    A kind adds the decisions that its handlers ask for: (now_ms, token, ...) -> Effects. What is to be done about very
+    many things is a Sweep, which the shell does with other work between.
     """
 
     def __len__(self) -> int:
         """How many ids it holds."""
         ...
 
-    def apply(self, record: Any) -> Steps[None] | None:
+    def apply(self, record: Any) -> None:
         """Changes replicated state; live and in replay alike: an R, or what a transaction has of it.
 
-        That is an InTransaction of an R, or an EndOfTransaction (CoordinatorPlayback in Kafka). What takes long is done
-        by the steps that are returned.
+        That is an InTransaction of an R, or an EndOfTransaction (CoordinatorPlayback in Kafka).
         """
         ...
 
-    def on_loaded(self, now_ms: int, image: MetadataImage) -> Decided[R]:
+    def on_loaded(self, now_ms: int, image: MetadataImage) -> Effects[R]:
         """All that was committed is applied, and requests come next: deadlines begin here."""
         ...
 
-    def on_image(self, now_ms: int, delta: MetadataDelta) -> Decided[R]:
+    def on_image(self, now_ms: int, delta: MetadataDelta) -> Effects[R]:
         """The cluster is another one: topics, partitions, racks."""
         ...
 
-    def on_timer(self, key: Hashable, now_ms: int) -> Decided[R]:
+    def on_timer(self, key: Hashable, now_ms: int) -> Effects[R]:
         """A deadline that an earlier decision set has passed."""
         ...
 

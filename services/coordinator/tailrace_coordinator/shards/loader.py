@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 from tailrace.coordination.fields import BadRecord
 from tailrace.log.segment.transactions import read_marker
-from tailrace.net.turns import in_turns
-from tailrace.records.batch import BatchHeader, read_header, split
+from tailrace.net.turns import turns
+from tailrace.records.batch import read_header, split
 from tailrace.records.markers import COMMIT
 from tailrace.records.record import iterate
 from tailrace.state import EndOfTransaction, InTransaction, KeyValue, ProducerIdAndEpoch, ShardBatch
-from tailrace.steps import ROWS_A_STEP, Steps
 from tailrace_coordinator.shards.kind import CoordinatorShard, ShardKind
 from tailrace_coordinator.shards.partition_log import Barrier, ShardLog
 
-_BYTES_A_ROW = 100  # a record of a group has a member in as many
 OnBadRecord = Callable[[int, BadRecord], None]  # (offset, what is wrong)
 
 
@@ -37,53 +35,43 @@ class CoordinatorLoader:
         self._kind = kind
         self._machine = machine
         self._on_bad_record = on_bad_record
+        self._offset = 0  # of the next record
 
     async def load(self) -> LoadedShard:
         """Fences older owners, then applies all that is committed before the barrier."""
         barrier = await self._log.fence()
-        offset = barrier.log_start_offset
-        while offset <= barrier.offset:
-            offset = await in_turns(self._replay(await self._log.read(offset), offset))
-        return LoadedShard(barrier, offset)
+        self._offset = barrier.log_start_offset
+        while self._offset <= barrier.offset:
+            async for record in turns(self._records(await self._log.read(self._offset))):
+                self._machine.apply(record)
+        return LoadedShard(barrier, self._offset)
 
-    def _replay(self, records: bytes, offset: int) -> Steps[int]:
-        """Applies what lies at or after offset; returns the next offset."""
-        done = 0
-        for batch in split(records):
+    def _records(self, raw: bytes) -> Iterator[Any]:
+        """Yields what lies at or after the offset as the machine applies it; moves the offset."""
+        for batch in split(raw):
             header = read_header(batch)
-            if header.next_offset <= offset:
+            if header.next_offset <= self._offset:
                 continue
             producer = (
                 ProducerIdAndEpoch(header.producer_id, header.producer_epoch) if header.is_transactional else None
             )
-            if header.is_control:
-                yield from self._replay_marker(batch, header, producer)
-            else:
-                for record in iterate(batch):
-                    if record.offset >= offset and record.key is not None:
-                        yield from self._apply(record.key, record.value, record.offset, producer)
-                    done += 1 + len(record.value or b"") // _BYTES_A_ROW
-                    if done >= ROWS_A_STEP:
-                        done = 0
-                        yield
-            offset = header.next_offset
-        return offset
+            if not header.is_control:
+                yield from self._decoded(batch, producer)
+            elif producer is not None and (marker := read_marker(batch, header)) is not None:  # else a barrier
+                yield EndOfTransaction(producer, marker.kind == COMMIT, marker.coordinator_epoch)
+            self._offset = header.next_offset
 
-    def _replay_marker(self, batch: Any, header: BatchHeader, producer: ProducerIdAndEpoch | None) -> Steps[None]:
-        """A barrier is a control batch, too, and of nobody's transaction."""
-        marker = read_marker(batch, header)
-        if producer is not None and marker is not None:
-            end = EndOfTransaction(producer, marker.kind == COMMIT, marker.coordinator_epoch)
-            yield from self._machine.apply(end) or ()
-
-    def _apply(self, key: bytes, value: bytes | None, offset: int, producer: ProducerIdAndEpoch | None) -> Steps[None]:
-        try:
-            record = self._kind.decode(key, value)
-        except BadRecord as bad:
-            self._on_bad_record(offset, bad)
-            return
-        if record is not None:
-            yield from self._machine.apply(record if producer is None else InTransaction(producer, record)) or ()
+    def _decoded(self, batch: Any, producer: ProducerIdAndEpoch | None) -> Iterator[Any]:
+        for raw in iterate(batch):
+            if raw.offset < self._offset or raw.key is None:
+                continue
+            try:
+                record = self._kind.decode(raw.key, raw.value)
+            except BadRecord as bad:
+                self._on_bad_record(raw.offset, bad)
+                continue
+            if record is not None:
+                yield record if producer is None else InTransaction(producer, record)
 
 
 async def written_since(log: ShardLog, offset: int, barrier: Barrier) -> ShardBatch | None:

@@ -26,19 +26,16 @@ from tailrace.metadata.delta import MetadataDelta
 from tailrace.metadata.image import MetadataImage
 from tailrace.net.backoff import Backoff
 from tailrace.net.client import Disconnected
-from tailrace.state import SHELL, Output, Overloaded, Shard, ShardBatch
-from tailrace.steps import Steps
+from tailrace.net.turns import turns
+from tailrace.state import SHELL, Effects, Output, Overloaded, Shard, ShardBatch, Sweep
 from tailrace.wire.codec import Malformed
 from tailrace_coordinator.shards.deadlines import Deadlines
-from tailrace_coordinator.shards.decision_queue import DecisionQueue
-from tailrace_coordinator.shards.kind import CoordinatorShard, Decided, ShardKind, max_batch_bytes
+from tailrace_coordinator.shards.kind import CoordinatorShard, ShardKind, max_batch_bytes
 from tailrace_coordinator.shards.loader import CoordinatorLoader, written_since
 from tailrace_coordinator.shards.partition_log import Barrier, OwnedPartition, ShardLog
 
-Decide = Callable[[Any, int, int], Decided[Any]]  # (machine, now_ms, token)
-_Take = Callable[[], Output | Steps[Output]]
+Decide = Callable[[Any, int, int], Effects[Any]]  # (machine, now_ms, token)
 TOLD_AT_ONCE: Final = 50  # answers in a turn of the event loop: some milliseconds
-_TIMERS_A_STEP: Final = 500
 
 _DOUBTS = (ApiError, Disconnected, TimeoutError, Malformed)
 _RESUME_MS: Final = 2_000  # a shard whose leader is away for longer is dropped
@@ -90,8 +87,7 @@ class OwnedShard:
         self._wake = asyncio.Event()
         self._away = False
         self._loaded = asyncio.Event()
-        self._queue = DecisionQueue()
-        self._due: set[Hashable] = set()  # deadlines that passed while a decision was under way
+        self._sweeps: set[asyncio.Task[None]] = set()
         self._task: asyncio.Task[None] | None = None
         self._moved = False  # the task is cancelled for another leader
         self._lost_at_ms: float | None = None  # when the leader was lost with which the shard was served
@@ -169,26 +165,14 @@ class OwnedShard:
             away = self._away
             raise ApiError(ErrorCode.COORDINATOR_NOT_AVAILABLE if away else ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
         token = next(self._tokens)
-        machine = shard.machine
-
-        def take() -> Output | Steps[Output]:
-            shard.admit()
-            decided = decide(machine, self._clock.wall_ms(), token)
-            return shard.take(decided)
-
-        if self._queue.busy:
-            return await self._answer(token, take)
         try:
-            output = take()
-            if not isinstance(output, Output):
-                output = _begun(output)
+            shard.admit()
+            output = shard.take(decide(shard.machine, self._clock.wall_ms(), token))
         except Overloaded:
-            raise _too_much() from None
+            raise ApiError(ErrorCode.COORDINATOR_NOT_AVAILABLE, "too much waits for the log") from None
         except BaseException:
             self._doubt()  # a decision that broke off may have left soft state half changed
             raise
-        if not isinstance(output, Output):
-            return await self._answer(token, lambda: output)
         if len(output.replies) == 1 and output.replies[0][0] == token:
             self._take(Output(output.append, (), output.timers))
             return _unwrap(output.replies[0][1])
@@ -200,71 +184,28 @@ class OwnedShard:
         finally:
             self._asking.pop(token, None)
 
-    async def _answer(self, token: int, take: _Take) -> Any:
-        """Has the decision wait for its turn if need be, and waits for the reply."""
-        future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-        self._asking[token] = future
-        self._queue.add(self._asked(token, take))
-        try:
-            return _unwrap(await future)
-        finally:
-            self._asking.pop(token, None)
-
-    def _asked(self, token: int, take: _Take) -> Steps[None]:
-        try:
-            yield from self._steps_of(take)
-        except Exception as bug:  # noqa: BLE001 - it is the asker's
-            future = self._asking.pop(token, None)
-            if future is not None and not future.done():
-                future.set_exception(_too_much() if isinstance(bug, Overloaded) else bug)
-            if not isinstance(bug, Overloaded):
-                self._doubt()
-
     def on_image(self, delta: MetadataDelta) -> None:
         """Tells the machine of another image; one that is being loaded learns of the newest when it is."""
-        shard = self._shard
-        if shard is not None:
-            self._act(lambda: shard.take(shard.machine.on_image(self._clock.wall_ms(), delta)))
+        self._act(lambda machine: machine.on_image(self._clock.wall_ms(), delta))
 
     def _on_deadline(self, key: Hashable) -> None:
+        self._act(lambda machine: machine.on_timer(key, self._clock.wall_ms()))
+
+    def _act(self, decide: Callable[[CoordinatorShard[Any]], Effects[Any]]) -> None:
+        """Takes a decision that no client asked for; a bug in it costs this shard and must not reach the others."""
         shard = self._shard
         if shard is None:
             return
-        waits = self._queue.busy
-        if waits:
-            self._due.add(key)
-
-        def take() -> Output | Steps[Output]:
-            if waits and key not in self._due:
-                return Output()  # what was decided meanwhile moved the deadline, or ended it
-            self._due.discard(key)
-            decided: Decided[Any] = shard.machine.on_timer(key, self._clock.wall_ms())
-            return shard.take(decided)
-
-        self._act(take)
-
-    def _act(self, take: _Take) -> None:
-        """Takes a decision nobody asked for; a bug in it costs this shard and must not reach the others."""
-        self._queue.add(self._acted(take))
-
-    def _acted(self, take: _Take) -> Steps[None]:
         try:
-            yield from self._steps_of(take)
+            self._take(shard.take(decide(shard.machine)))
         except Exception as bug:  # noqa: BLE001 - there is no asker to be told
             self._doubt()
             self._listener.on_bug(self, bug)
 
-    def _steps_of(self, take: _Take) -> Steps[None]:
-        output = take()
-        if not isinstance(output, Output):
-            output = yield from output
-        self._take(Output(output.append, output.replies))
-        for first in range(0, len(output.timers), _TIMERS_A_STEP):
-            timers = output.timers[first : first + _TIMERS_A_STEP]
-            self._due.difference_update(timer.key for timer in timers)
-            self._take(Output(timers=timers))
-            if first + _TIMERS_A_STEP < len(output.timers):
-                yield
+    async def _sweep(self, sweep: Sweep) -> None:
+        """A decision about each row; dropped with the shard."""
+        async for row in turns(sweep.rows):
+            self._act(lambda _, row=row: sweep.decide(self._clock.wall_ms(), row))  # type: ignore[misc]
 
     async def _load(self) -> None:
         started_ms = self._clock.monotonic_ms()
@@ -273,22 +214,10 @@ class OwnedShard:
         barrier, self._next_offset = await loader.load()
         shard = Shard(machine, self._kind.encode, max_batch_bytes=max_batch_bytes(self._config))
         self._shard = shard
-        begun: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._queue.add(self._begin(shard, begun))
-        await begun
+        self._take(shard.take(machine.on_loaded(self._clock.wall_ms(), self._image())))
         self._loaded.set()
         self._away = False
         self._listener.on_loaded(self, barrier, self._clock.monotonic_ms() - started_ms)
-
-    def _begin(self, shard: Shard[Any], begun: asyncio.Future[None]) -> Steps[None]:
-        try:
-            yield from self._steps_of(lambda: shard.take(shard.machine.on_loaded(self._clock.wall_ms(), self._image())))
-        except Exception as bug:  # noqa: BLE001 - it is the load's
-            if not begun.done():
-                begun.set_exception(bug)
-        else:
-            if not begun.done():  # else the shard goes
-                begun.set_result(None)
 
     async def _resume(self) -> None:
         """Goes on with what is in memory, once the log says whether it has the append that was under way."""
@@ -332,7 +261,11 @@ class OwnedShard:
                 self._deadlines.schedule(self._on_deadline, timer.key, timer.delay_ms)
         answers: deque[tuple[asyncio.Future[Any], Any]] = deque()
         for token, reply in output.replies:
-            if token == SHELL:
+            if token == SHELL and isinstance(reply, Sweep):
+                task = asyncio.get_running_loop().create_task(self._sweep(reply))
+                self._sweeps.add(task)
+                task.add_done_callback(self._sweeps.discard)
+            elif token == SHELL:
                 self._listener.on_action(self, reply)
             elif (future := self._asking.pop(token, None)) is not None:
                 answers.append((future, reply))
@@ -349,9 +282,8 @@ class OwnedShard:
     def _drop(self) -> None:
         """Forgets what the machine held; those who wait are sent to find the coordinator again."""
         self._deadlines.forget(self._on_deadline)
-        self._queue.close()
-        self._queue = DecisionQueue()
-        self._due.clear()
+        for sweep in self._sweeps:
+            sweep.cancel()
         self._loaded.clear()
         self._lost_at_ms = None
         if self._shard is not None:
@@ -370,20 +302,6 @@ def _tell(answers: deque[tuple[asyncio.Future[Any], Any]]) -> None:
             future.set_result(reply)
     if answers:
         asyncio.get_running_loop().call_soon(_tell, answers)
-
-
-def _begun(steps: Steps[Output]) -> Output | Steps[Output]:
-    """Takes the first step, which is all of most decisions."""
-    try:
-        next(steps)
-    except StopIteration as ended:
-        output: Output = ended.value
-        return output
-    return steps
-
-
-def _too_much() -> ApiError:
-    return ApiError(ErrorCode.COORDINATOR_NOT_AVAILABLE, "too much waits for the log")
 
 
 def _unwrap(reply: Any) -> Any:

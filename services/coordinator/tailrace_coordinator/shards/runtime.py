@@ -20,14 +20,13 @@ from tailrace.net.backoff import Backoff
 from tailrace.net.limits.answer_budget import text_bytes
 from tailrace.net.members.endpoints import address_of
 from tailrace.net.turns import turns
-from tailrace.state import Effects, partition_for
+from tailrace.state import ROWS_A_DECISION, Effects, partition_for
 from tailrace_coordinator.shards.deadlines import Deadlines
 from tailrace_coordinator.shards.kind import MOST_ID_BYTES, CoordinatorShard, ShardKind
 from tailrace_coordinator.shards.owned_shard import Decide, OwnedShard
 from tailrace_coordinator.shards.partition_log import Barrier, OwnedPartition, ShardLog
 
 DecideOnRows = Callable[[Sequence[Any], Any, int, int], Effects[Any]]  # (rows, machine, now_ms, token)
-_ROWS_A_DECISION = 500  # which takes some milliseconds
 
 
 def _nothing_to_do(owned: OwnedPartition, action: Any) -> None:
@@ -37,7 +36,7 @@ def _nothing_to_do(owned: OwnedPartition, action: Any) -> None:
 def _taken(left: deque[str]) -> Iterator[list[str]]:
     """Takes the ids of one decision after the other, until none is left."""
     while left:
-        yield [left.popleft() for _ in range(min(len(left), _ROWS_A_DECISION))]
+        yield [left.popleft() for _ in range(min(len(left), ROWS_A_DECISION))]
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,8 +117,8 @@ class CoordinatorRuntime:
         rows have the code for a reply.
         """
         replies: list[Any] = []
-        async for first in turns(range(0, len(rows) or 1, _ROWS_A_DECISION)):
-            piece = rows[first : first + _ROWS_A_DECISION]
+        async for first in turns(range(0, len(rows) or 1, ROWS_A_DECISION)):
+            piece = rows[first : first + ROWS_A_DECISION]
             try:
                 replies += await self.ask(request, partial(decide, piece))
             except ApiError as refused:
@@ -160,7 +159,7 @@ class CoordinatorRuntime:
             raise ApiError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
         shards = [running.shard for running in self._shards.values()]
         await asyncio.gather(*(shard.loaded(self._load_wait_ms) for shard in shards))
-        return list(await asyncio.gather(*(shard.ask(decide) for shard in shards)))
+        return list(await asyncio.gather(*[shard.ask(decide) async for shard in turns(shards)]))
 
     def partition_of(self, request_id: str) -> int:
         """Which shard an id belongs to. Raises ApiError COORDINATOR_NOT_AVAILABLE while there is no topic.

@@ -23,8 +23,7 @@ from tailrace.kafka.features import TRANSACTION_VERSION
 from tailrace.kafka.ids import TopicPartition
 from tailrace.metadata.delta import MetadataDelta
 from tailrace.metadata.image import MetadataImage
-from tailrace.state import Effects, ProducerIdAndEpoch, Token
-from tailrace.steps import ROWS_A_STEP, Steps
+from tailrace.state import Effects, ProducerIdAndEpoch, Sweep, Token
 from tailrace_coordinator.transactions import end, state
 from tailrace_coordinator.transactions.config import TransactionConfig
 from tailrace_coordinator.transactions.decision import EXPIRY_KEY, TIMEOUTS_KEY, SendMarkers, TransactionDecision
@@ -34,7 +33,7 @@ from tailrace_coordinator.transactions.state import NO_PRODUCER_EPOCH, NO_PRODUC
 _FINAL = frozenset({ErrorCode.INVALID_PRODUCER_ID_MAPPING, ErrorCode.PRODUCER_FENCED, ErrorCode.INVALID_TXN_STATE})
 
 TransactionEffects = Effects[TransactionRecord]
-TransactionSteps = Steps[TransactionEffects]
+_NOTHING: TransactionEffects = Effects()
 
 
 class NeedsProducerId(Exception):
@@ -241,32 +240,31 @@ class TransactionMachine:
         found = {one: self.transactions.get(one) for one in transactional_ids}
         return self._answer(now_ms, token, lambda _: found)
 
-    def list_transactions(self, now_ms: int, token: Token, wanted: ListTransactionsFilter) -> TransactionSteps:
-        """Replies (TransactionState, ...)."""
-        found = []
-        for number, one in enumerate(self.transactions.values(), 1):
-            if _is_wanted(one, wanted, now_ms):
-                found.append(one)
-            if number % ROWS_A_STEP == 0:
-                yield
-        return self._answer(now_ms, token, lambda _: tuple(found))
+    def list_transactions(self, now_ms: int, token: Token, wanted: ListTransactionsFilter) -> TransactionEffects:
+        """Replies [TransactionState, ...]."""
+        found = [one for one in self.transactions.values() if _is_wanted(one, wanted, now_ms)]
+        return self._answer(now_ms, token, lambda _: found)
 
     # -- by itself ---------------------------------------------------------------------------------------------------
 
-    def on_loaded(self, now_ms: int, image: MetadataImage) -> TransactionSteps:
+    def on_loaded(self, now_ms: int, image: MetadataImage) -> TransactionEffects:
         """Goes on with what an earlier coordinator had begun to end, and begins the deadlines."""
         self._take_version(image)
         decision = TransactionDecision(self.config, now_ms)
-        for number, one in enumerate(self.transactions.values(), 1):
-            if one.state in state.ENDING:
-                if one.partitions:
-                    decision.act(SendMarkers(one))
-                else:
-                    self._append(decision, state.completed(one, now_ms))
-            if number % ROWS_A_STEP == 0:
-                yield
+        decision.act(Sweep(list(self.transactions), self._resume))
         decision.schedule(TIMEOUTS_KEY, self.config.abort_timed_out_interval_ms)
         decision.schedule(EXPIRY_KEY, self.config.remove_expired_interval_ms)
+        return decision.effects()
+
+    def _resume(self, now_ms: int, transactional_id: str) -> TransactionEffects:
+        one = self.transactions.get(transactional_id)
+        if one is None or one.state not in state.ENDING:
+            return _NOTHING
+        decision = TransactionDecision(self.config, now_ms)
+        if one.partitions:
+            decision.act(SendMarkers(one))
+        else:
+            self._append(decision, state.completed(one, now_ms))
         return decision.effects()
 
     def on_image(self, now_ms: int, delta: MetadataDelta) -> TransactionEffects:
@@ -277,27 +275,33 @@ class TransactionMachine:
     def _take_version(self, image: MetadataImage) -> None:
         self._value_version = min(1, image.features.get(TRANSACTION_VERSION, 0))
 
-    def on_timer(self, key: Hashable, now_ms: int) -> TransactionSteps:
+    def on_timer(self, key: Hashable, now_ms: int) -> TransactionEffects:
         """Aborts what is past its timeout, or forgets ids that nobody has used for transactional.id.expiration.ms."""
-        decision = TransactionDecision(self.config, now_ms)
-        look = self._abort_timed_out if key == TIMEOUTS_KEY else self._remove_expired
-        for number, one in enumerate(self.transactions.values(), 1):
-            look(decision, one)
-            if number % ROWS_A_STEP == 0:
-                yield
         config = self.config
-        next_ms = config.abort_timed_out_interval_ms if key == TIMEOUTS_KEY else config.remove_expired_interval_ms
-        decision.schedule(key, next_ms)
+        decision = TransactionDecision(config, now_ms)
+        if key == TIMEOUTS_KEY:
+            decision.act(Sweep(list(self.transactions), self._abort_timed_out))
+            decision.schedule(key, config.abort_timed_out_interval_ms)
+        else:
+            decision.act(Sweep(list(self.transactions), self._remove_expired))
+            decision.schedule(key, config.remove_expired_interval_ms)
         return decision.effects()
 
-    def _abort_timed_out(self, decision: TransactionDecision, one: TransactionState) -> None:
-        if one.state is Status.ONGOING and one.start_timestamp_ms + one.timeout_ms <= decision.now_ms:
-            self._fence(decision, one)
+    def _abort_timed_out(self, now_ms: int, transactional_id: str) -> TransactionEffects:
+        one = self.transactions.get(transactional_id)
+        if one is None or one.state is not Status.ONGOING or one.start_timestamp_ms + one.timeout_ms > now_ms:
+            return _NOTHING
+        decision = TransactionDecision(self.config, now_ms)
+        self._fence(decision, one)
+        return decision.effects()
 
-    def _remove_expired(self, decision: TransactionDecision, one: TransactionState) -> None:
-        idle_ms = decision.now_ms - one.last_update_timestamp_ms
-        if one.state in state.ENDED and idle_ms >= self.config.transactional_id_expiration_ms:
-            decision.append(TransactionStateRemoved(one.transactional_id))
+    def _remove_expired(self, now_ms: int, transactional_id: str) -> TransactionEffects:
+        one = self.transactions.get(transactional_id)
+        if one is None or one.state not in state.ENDED:
+            return _NOTHING
+        if now_ms - one.last_update_timestamp_ms < self.config.transactional_id_expiration_ms:
+            return _NOTHING
+        return Effects((TransactionStateRemoved(transactional_id),))
 
     # -- shared ------------------------------------------------------------------------------------------------------
 

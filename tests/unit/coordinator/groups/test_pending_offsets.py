@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 
 from tailrace.coordination.group_records import OffsetCommitted, OffsetRemoved
 from tailrace.state import EndOfTransaction, ProducerIdAndEpoch
-from tailrace.steps import whole
 from tailrace_coordinator.groups.offsets import Offsets
 
 
@@ -39,7 +38,7 @@ def applied(steps: list[Step]) -> Offsets:
         if kind == "remove":
             offsets.apply(OffsetRemoved("g", "t", partition))
         elif kind != "write":
-            whole(offsets.end(EndOfTransaction(ProducerIdAndEpoch(producer_id, 0), kind == "commit", 0)))
+            offsets.end(EndOfTransaction(ProducerIdAndEpoch(producer_id, 0), kind == "commit", 0))
         elif producer_id < 0:
             offsets.apply(committed)
         else:

@@ -1,4 +1,4 @@
-"""Groups of many members and of many offsets: a decision of many steps has the same result as one of a single step."""
+"""Groups of many members and of many offsets."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from tailrace_coordinator.shards.kinds import KINDS
 from tailrace_coordinator.shards.loader import CoordinatorLoader
 from tailrace_coordinator.shards.partition_log import Barrier
 
-MEMBERS = 600  # more than a step takes
+MEMBERS = 600
 OFFSETS = 2_500  # more than a batch holds
 DELAY_MS = 3_000
 SESSION_MS, REBALANCE_MS = 1_000_000, 100_000
@@ -182,13 +182,9 @@ async def with_offsets(count: int, producer: ProducerIdAndEpoch | None = None) -
 
 
 async def all_expire(stage: Stage) -> None:
-    await stage.coordinator.groups.ask_partition(0, lambda groups, now_ms, token: replying(groups, now_ms, token))
-
-
-def replying(groups: Any, now_ms: int, token: int) -> Any:
-    """What the timer decides, with a reply."""
-    effects = yield from groups.expire_offsets(now_ms)
-    return replace(effects, replies=((token, None),))
+    stage.clock.advance(GroupConfig().offsets_retention_check_interval_ms)
+    (machine,) = stage.coordinator.groups.loaded_machines()
+    await turns_until(lambda: not len(machine.offsets))
 
 
 async def transaction_ends(stage: Stage) -> None:

@@ -21,15 +21,12 @@ from tailrace.coordination.group_records import (
 )
 from tailrace.errors import ApiError, ErrorCode
 from tailrace.state import Token
-from tailrace.steps import ROWS_A_STEP, Steps
 from tailrace_coordinator.groups.classic.member import Member, Protocols
 from tailrace_coordinator.groups.consumer_protocol import PROTOCOL_TYPE, read_topics
 from tailrace_coordinator.groups.decision import GroupDecision, TimerKey, heartbeat_key, join_key, size_key, sync_key
 from tailrace_coordinator.groups.group import Committer, Group, GroupDescription, GroupType
 
-_MOST_SUBSCRIPTION_BYTES = 1 << 20  # of all members: more no record can hold, and the topics may take 30 times as many
-_BYTES_A_ROW = 16  # of a subscription: it has a topic or some in as many
-_PROTOCOLS_A_STEP = 2_000
+_MOST_TOPICS = 20_000  # of all subscriptions that differ
 
 
 class GroupState(StrEnum):
@@ -180,18 +177,12 @@ class ClassicGroup(Group):
         is_spoken = not self.members or any(self._is_spoken_by_all(name) for name, _ in protocols)
         return self.protocol_type == protocol_type and bool(protocols) and is_spoken
 
-    def select_protocol(self) -> Steps[str]:
+    def select_protocol(self) -> str:
         """Returns the protocol with the most first votes; between equals the one voted for first."""
         candidates = self.candidate_protocols()
         if len(candidates) == 1:
             return next(iter(candidates))
-        votes, looked = Counter[str](), 0
-        for member in self.members.values():
-            votes[member.vote(candidates)] += 1
-            looked += len(member.protocols)
-            if looked >= _PROTOCOLS_A_STEP:
-                looked = 0
-                yield
+        votes = Counter(member.vote(candidates) for member in self.members.values())
         return votes.most_common(1)[0][0]
 
     def elect_joined_leader(self) -> bool:
@@ -222,38 +213,34 @@ class ClassicGroup(Group):
         self.static_members[member.group_instance_id] = new_member_id
         return member
 
-    def learn_subscribed_topics(self) -> Steps[None]:
+    def learn_subscribed_topics(self) -> None:
         """Reads the members' subscriptions, as far as they are a consumer's."""
         if self.known_topics_of is not None and self.known_topics_of == self.protocol_name:
             return
-        self.subscribed_topics = yield from self._read_subscriptions()
+        self.subscribed_topics = self._read_subscriptions()
         self.known_topics_of = self.protocol_name
 
-    def _read_subscriptions(self) -> Steps[AbstractSet[str] | None]:
+    def _read_subscriptions(self) -> AbstractSet[str] | None:
         if self.protocol_type != PROTOCOL_TYPE:
             return None
-        known, size_bytes, last, looked = set[str](), 0, None, 0
+        known, left, last = set[str](), _MOST_TOPICS, None
         for member in self.members.values():
             subscription = member.metadata(self.protocol_name)
-            looked += 1
-            if subscription != last:  # most members say the same
-                size_bytes += len(subscription)
-                if size_bytes > _MOST_SUBSCRIPTION_BYTES or not read_topics(subscription, known):
-                    return None
-                last = subscription
-                looked += len(subscription) // _BYTES_A_ROW
-            if looked >= ROWS_A_STEP:
-                looked = 0
-                yield
+            if last is not None and subscription.startswith(last):  # most members name the same topics
+                continue
+            topics, last = read_topics(subscription, left)
+            if topics is None:
+                return None
+            left -= len(topics)
+            known.update(topics)
         return known
 
-    def record(self, assignments: Mapping[str, bytes], now_ms: int) -> Steps[GroupMetadata]:
+    def record(self, assignments: Mapping[str, bytes], now_ms: int) -> GroupMetadata:
         """Returns this generation with these assignments as the log keeps it, with its value."""
-        members = []
-        for number, member in enumerate(self.members.values(), 1):
-            members.append(member.record(self.protocol_name, assignments.get(member.member_id, b"")))
-            if number % ROWS_A_STEP == 0:
-                yield
+        members = tuple(
+            member.record(self.protocol_name, assignments.get(member.member_id, b""))
+            for member in self.members.values()
+        )
         record = GroupMetadata(
             self.group_id,
             self.protocol_type or "",
@@ -261,11 +248,11 @@ class ClassicGroup(Group):
             self.protocol_name,
             self.leader,
             now_ms,
-            tuple(members),
+            members,
         )
         return encoded(record)
 
-    def apply(self, record: GroupMetadata) -> Steps[None]:
+    def apply(self, record: GroupMetadata) -> None:
         """Takes a generation from the log; members that live here keep what the log does not say of them."""
         state = GroupState.STABLE if record.members else GroupState.EMPTY
         self.transition_to(state, record.current_state_timestamp_ms)
@@ -276,7 +263,7 @@ class ClassicGroup(Group):
         self.protocol_name = record.protocol
         self.leader = record.leader
         live, members, kept = self.members, dict[str, Member](), 0
-        for number, entry in enumerate(record.members, 1):
+        for entry in record.members:
             member = live.get(entry.member_id)
             if member is None or (record.protocol, entry.subscription) not in member.protocols:
                 member = _restored(entry, record)
@@ -284,25 +271,21 @@ class ClassicGroup(Group):
                 kept += 1
             member.assignment = entry.assignment
             members[entry.member_id] = member
-            if number % ROWS_A_STEP == 0:
-                yield
         self.members = members
         if not kept == len(live) == len(members):
-            yield from self._count_anew()
-        yield from self.learn_subscribed_topics()
+            self._count_anew()
+        self.learn_subscribed_topics()
 
-    def _count_anew(self) -> Steps[None]:
+    def _count_anew(self) -> None:
         self.speakers.clear()
         self.static_members.clear()
         self.metadata_size_bytes = self.awaiting_join_count = 0
         self.known_topics_of = None
-        for number, member in enumerate(self.members.values(), 1):
+        for member in self.members.values():
             self._count(member, 1)
             self.awaiting_join_count += member.awaiting_join is not None
             if member.group_instance_id is not None:
                 self.static_members[member.group_instance_id] = member.member_id
-            if number % ROWS_A_STEP == 0:
-                yield
 
     # -- what a group of every kind answers -----------------------------------------------------------------------
 

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 
 from tailrace.errors import ApiError, ErrorCode
 from tailrace.state import Token
-from tailrace.steps import Steps
 from tailrace.wire.limits import MOST_STRING_BYTES
 from tailrace.wire.messages import JoinGroupRequest
 from tailrace_coordinator.groups.classic.group import ClassicGroup, GroupState
@@ -89,7 +88,7 @@ def _check_new_id(join: Join) -> None:
         raise ApiError(ErrorCode.UNKNOWN_SERVER_ERROR)
 
 
-def join(decision: GroupDecision, groups: Groups, join: Join) -> Steps[ClassicGroup | None]:
+def join(decision: GroupDecision, groups: Groups, join: Join) -> ClassicGroup | None:
     """Decides a JoinGroup. Returns a group that is to be created for it, maybe in place of one of another kind."""
     request = join.request
     try:
@@ -114,10 +113,10 @@ def join(decision: GroupDecision, groups: Groups, join: Join) -> Steps[ClassicGr
     elif request.member_id == UNKNOWN_MEMBER:
         for tombstone in replaced.tombstones() if replaced else ():
             decision.append(tombstone)
-        yield from _join_new(decision, group, join)
+        _join_new(decision, group, join)
         return group if is_new_group else None
     else:
-        yield from _join_known(decision, group, join)
+        _join_known(decision, group, join)
     return None
 
 
@@ -142,16 +141,16 @@ def _has_room(decision: GroupDecision, group: ClassicGroup, join: Join) -> bool:
     return group.metadata_size_bytes - before + after <= decision.config.max_group_metadata_bytes
 
 
-def _join_new(decision: GroupDecision, group: ClassicGroup, join: Join) -> Steps[None]:
+def _join_new(decision: GroupDecision, group: ClassicGroup, join: Join) -> None:
     instance_id, new_member_id = join.request.group_instance_id, join.new_member_id
     if instance_id is not None:
         existing = group.static_members.get(instance_id)
         if existing is not None:
-            yield from _replace_static(decision, group, join, existing, new_member_id)
+            _replace_static(decision, group, join, existing, new_member_id)
         else:
-            yield from _add(decision, group, join, new_member_id)
+            _add(decision, group, join, new_member_id)
     elif join.api_version < 4:
-        yield from _add(decision, group, join, new_member_id)
+        _add(decision, group, join, new_member_id)
     elif not _has_room_for_pending(decision, group, new_member_id):
         decision.reply(join.token, join_refused(UNKNOWN_MEMBER, ErrorCode.GROUP_MAX_SIZE_REACHED))
     else:  # KIP-394: only who comes back with the id becomes a member
@@ -169,19 +168,19 @@ def _has_room_for_pending(decision: GroupDecision, group: ClassicGroup, member_i
     return len(member_id) + sum(map(len, pending)) <= decision.config.max_group_metadata_bytes
 
 
-def _add(decision: GroupDecision, group: ClassicGroup, join: Join, member_id: str) -> Steps[None]:
+def _add(decision: GroupDecision, group: ClassicGroup, join: Join, member_id: str) -> None:
     if group.state is GroupState.PREPARING_REBALANCE and group.previous_state is GroupState.EMPTY:
         group.new_member_added = True
     group.add(join.member(member_id))
     # The socket is silent while the JoinGroup is parked, so a client that gave up shows only by not coming back.
     decision.schedule(heartbeat_key(group.group_id, member_id), decision.config.new_member_join_timeout_ms)
-    yield from prepare_or_complete(decision, group)
+    prepare_or_complete(decision, group)
 
 
-def _join_known(decision: GroupDecision, group: ClassicGroup, join: Join) -> Steps[None]:
+def _join_known(decision: GroupDecision, group: ClassicGroup, join: Join) -> None:
     request = join.request
     if request.member_id in group.pending_members and request.group_instance_id is None:
-        yield from _add(decision, group, join, request.member_id)
+        _add(decision, group, join, request.member_id)
         return
     try:
         member = group.validate_member(request.member_id, request.group_instance_id)
@@ -192,21 +191,21 @@ def _join_known(decision: GroupDecision, group: ClassicGroup, join: Join) -> Ste
     is_leader = group.leader == member.member_id
     match group.state:
         case GroupState.PREPARING_REBALANCE:
-            yield from _update(decision, group, member, join)
+            _update(decision, group, member, join)
         case GroupState.COMPLETING_REBALANCE if unchanged:  # its answer may have been lost
-            members = (yield from told_members(group)) if is_leader else ()
+            members = told_members(group) if is_leader else ()
             decision.reply(join.token, joined(group, member.member_id, members))
         case GroupState.STABLE if unchanged and not is_leader:
             decision.reply(join.token, joined(group, member.member_id))
         case GroupState.COMPLETING_REBALANCE | GroupState.STABLE:  # a leader's JoinGroup always means rebalance
-            yield from _update(decision, group, member, join)
+            _update(decision, group, member, join)
         case _:
             decision.reply(join.token, join_refused(request.member_id, ErrorCode.UNKNOWN_MEMBER_ID))
 
 
-def _update(decision: GroupDecision, group: ClassicGroup, member: Member, join: Join) -> Steps[None]:
+def _update(decision: GroupDecision, group: ClassicGroup, member: Member, join: Join) -> None:
     _take_over(decision, group, member, join)
-    yield from prepare_or_complete(decision, group)
+    prepare_or_complete(decision, group)
 
 
 def _take_over(decision: GroupDecision, group: ClassicGroup, member: Member, join: Join) -> None:
@@ -221,7 +220,7 @@ def _take_over(decision: GroupDecision, group: ClassicGroup, member: Member, joi
 
 def _replace_static(
     decision: GroupDecision, group: ClassicGroup, join: Join, old_member_id: str, new_member_id: str
-) -> Steps[None]:
+) -> None:
     """KIP-345: the same instance came back without its id. KIP-814: a leader of v9 is told to skip the assignment."""
     old_leader = group.leader
     fence(decision, group, group.members[old_member_id])
@@ -230,24 +229,24 @@ def _replace_static(
     _take_over(decision, group, member, join)
     reschedule_heartbeat(decision, group, member)
     if group.state is GroupState.STABLE:
-        if (yield from group.select_protocol()) != group.protocol_name:
-            yield from prepare_or_complete(decision, group)
+        if group.select_protocol() != group.protocol_name:
+            prepare_or_complete(decision, group)
             return
         assignments = {m.member_id: m.assignment for m in group.members.values()}
-        record = yield from group.record(assignments, decision.now_ms)
+        record = group.record(assignments, decision.now_ms)
         if not fits(decision, record):  # it says more of itself than before: SyncGroup is refused then
-            yield from prepare_or_complete(decision, group)
+            prepare_or_complete(decision, group)
             return
         group.await_join(member, None)
         decision.append(record)
         is_leader = group.leader == new_member_id
         if join.api_version >= 9:
-            members = (yield from told_members(group)) if is_leader else ()
+            members = told_members(group) if is_leader else ()
             response = joined(group, new_member_id, members, skip_assignment=is_leader)
         else:  # naming the old leader keeps this member from assigning without the others' metadata
             response = joined(group, new_member_id, leader=old_leader)
         decision.reply(join.token, response)
     elif group.state is GroupState.COMPLETING_REBALANCE:
-        yield from prepare(decision, group)  # the leader may be assigning to the old id
+        prepare(decision, group)  # the leader may be assigning to the old id
     else:
-        yield from maybe_complete_join(decision, group)
+        maybe_complete_join(decision, group)

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tailrace.errors import ApiError, ErrorCode
-from tailrace.steps import Steps
 from tailrace_coordinator.groups.classic.group import ClassicGroup, GroupState
 from tailrace_coordinator.groups.classic.rebalance import (
     UNKNOWN_MEMBER,
@@ -26,7 +25,7 @@ class Leaver:
     group_instance_id: str | None = None
 
 
-def leave(decision: GroupDecision, groups: Groups, group_id: str, leavers: Sequence[Leaver]) -> Steps[list[ErrorCode]]:
+def leave(decision: GroupDecision, groups: Groups, group_id: str, leavers: Sequence[Leaver]) -> list[ErrorCode]:
     """Removes the members that may go, then rebalances once; one code for each. Raises ApiError."""
     if not group_id:
         raise ApiError(ErrorCode.INVALID_GROUP_ID)
@@ -43,9 +42,9 @@ def leave(decision: GroupDecision, groups: Groups, group_id: str, leavers: Seque
             results.append(ErrorCode.NONE)
     if ErrorCode.NONE in results:
         if group.state in (GroupState.STABLE, GroupState.COMPLETING_REBALANCE):
-            yield from prepare_or_complete(decision, group)
+            prepare_or_complete(decision, group)
         else:
-            yield from maybe_complete_join(decision, group)
+            maybe_complete_join(decision, group)
     return results
 
 

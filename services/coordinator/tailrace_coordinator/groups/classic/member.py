@@ -2,16 +2,48 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from tailrace.coordination.group_records import MemberMetadata
+from tailrace.errors import ErrorCode
 from tailrace.state import Token
 from tailrace_coordinator.groups.group import DescribedMember
 
 Protocols = tuple[tuple[str, bytes], ...]  # (name, metadata) in the member's order of preference
 
-
 _PROTOCOL_BYTES = 100  # what a protocol of short name and no metadata takes
+
+
+class JoinedMember(NamedTuple):
+    """A member as the leader's JoinGroup answer has it."""
+
+    member_id: str
+    group_instance_id: str | None
+    metadata: bytes
+
+
+class JoinAnswer(NamedTuple):
+    """What a JoinGroupResponse says. The handler makes that of it: a group may have thousands of members."""
+
+    error_code: ErrorCode
+    member_id: str
+    generation_id: int = -1
+    protocol_type: str | None = None
+    protocol_name: str | None = None
+    leader: str = ""
+    skip_assignment: bool = False
+    members: Sequence[JoinedMember] = ()
+
+
+class SyncAnswer(NamedTuple):
+    """What a SyncGroupResponse says, likewise."""
+
+    error_code: ErrorCode
+    protocol_type: str | None = None
+    protocol_name: str | None = None
+    assignment: bytes = b""
 
 
 @dataclass(slots=True)
@@ -33,7 +65,10 @@ class Member:
 
     def metadata(self, protocol: str | None) -> bytes:
         """Returns what the member says of itself under a protocol, empty when it does not speak it."""
-        return next((metadata for name, metadata in self.protocols if name == protocol), b"")
+        for name, metadata in self.protocols:
+            if name == protocol:
+                return metadata
+        return b""
 
     def vote(self, candidates: frozenset[str]) -> str:
         """Returns the first of its protocols that everybody speaks."""

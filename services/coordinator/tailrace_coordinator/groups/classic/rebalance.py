@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
-from typing import Any
 
 from tailrace.coordination.group_records import GroupMetadata, encode
 from tailrace.errors import ErrorCode
 from tailrace.state import size_bytes
-from tailrace.steps import ROWS_A_STEP, Steps
-from tailrace.wire.messages import JoinGroupResponse, SyncGroupResponse
 from tailrace_coordinator.groups.classic.group import ClassicGroup, GroupState
-from tailrace_coordinator.groups.classic.member import Member
+from tailrace_coordinator.groups.classic.member import JoinAnswer, JoinedMember, Member, SyncAnswer
 from tailrace_coordinator.groups.decision import GroupDecision, heartbeat_key, join_key, sync_key
 
 UNKNOWN_MEMBER = ""
@@ -23,61 +20,48 @@ def fits(decision: GroupDecision, record: GroupMetadata) -> bool:
     return size_bytes(encode(record)) <= decision.config.max_record_bytes
 
 
-def join_refused(member_id: str, code: ErrorCode) -> JoinGroupResponse:
-    """Returns the JoinGroup answer that says no more than an error; protocol name "" where null is not allowed."""
-    return JoinGroupResponse(error_code=code, member_id=member_id, generation_id=-1, protocol_name=None)
+def join_refused(member_id: str, code: ErrorCode) -> JoinAnswer:
+    """Returns the answer to a JoinGroup that says no more than an error."""
+    return JoinAnswer(code, member_id)
 
 
-def told_members(group: ClassicGroup) -> Steps[list[Any]]:
+def told_members(group: ClassicGroup) -> list[JoinedMember]:
     """Returns the members as the leader's JoinGroup answer has them."""
-    members = []
-    for number, member in enumerate(group.members.values(), 1):
-        members.append(
-            JoinGroupResponse.JoinGroupResponseMember(
-                member_id=member.member_id,
-                group_instance_id=member.group_instance_id,
-                metadata=member.metadata(group.protocol_name),
-            )
-        )
-        if number % ROWS_A_STEP == 0:
-            yield
-    return members
+    return [
+        JoinedMember(member.member_id, member.group_instance_id, member.metadata(group.protocol_name))
+        for member in group.members.values()
+    ]
 
 
 def joined(
     group: ClassicGroup,
     member_id: str,
-    members: Sequence[Any] = (),
+    members: Sequence[JoinedMember] = (),
     *,
     leader: str | None = None,
     skip_assignment: bool = False,
-) -> JoinGroupResponse:
+) -> JoinAnswer:
     """Returns the answer that takes a member into the current generation."""
-    return JoinGroupResponse(
-        error_code=ErrorCode.NONE,
-        generation_id=group.generation_id,
-        protocol_type=group.protocol_type,
-        protocol_name=group.protocol_name,
-        leader=leader or group.leader or "",
-        skip_assignment=skip_assignment,
-        member_id=member_id,
-        members=list(members),
+    return JoinAnswer(
+        ErrorCode.NONE,
+        member_id,
+        group.generation_id,
+        group.protocol_type,
+        group.protocol_name,
+        leader or group.leader or "",
+        skip_assignment,
+        members,
     )
 
 
-def sync_refused(code: ErrorCode) -> SyncGroupResponse:
-    """Returns the SyncGroup answer that says no more than an error."""
-    return SyncGroupResponse(error_code=code, assignment=b"")
+def sync_refused(code: ErrorCode) -> SyncAnswer:
+    """Returns the answer to a SyncGroup that says no more than an error."""
+    return SyncAnswer(code)
 
 
-def synced(group: ClassicGroup, assignment: bytes) -> SyncGroupResponse:
+def synced(group: ClassicGroup, assignment: bytes) -> SyncAnswer:
     """Returns the answer that hands a member its assignment."""
-    return SyncGroupResponse(
-        error_code=ErrorCode.NONE,
-        protocol_type=group.protocol_type,
-        protocol_name=group.protocol_name,
-        assignment=assignment,
-    )
+    return SyncAnswer(ErrorCode.NONE, group.protocol_type, group.protocol_name, assignment)
 
 
 def reschedule_heartbeat(decision: GroupDecision, group: ClassicGroup, member: Member) -> None:
@@ -85,25 +69,25 @@ def reschedule_heartbeat(decision: GroupDecision, group: ClassicGroup, member: M
     decision.schedule(heartbeat_key(group.group_id, member.member_id), member.session_timeout_ms)
 
 
-def answer_join(decision: GroupDecision, group: ClassicGroup, member: Member, response: JoinGroupResponse) -> None:
+def answer_join(decision: GroupDecision, group: ClassicGroup, member: Member, response: JoinAnswer) -> None:
     """Answers a parked JoinGroup, if there is one."""
     if member.awaiting_join is not None:
         decision.reply(member.awaiting_join, response)
         group.await_join(member, None)
 
 
-def prepare_or_complete(decision: GroupDecision, group: ClassicGroup) -> Steps[None]:
+def prepare_or_complete(decision: GroupDecision, group: ClassicGroup) -> None:
     """Begins a rebalance; where one is under way, ends its join phase if this was the last member."""
     if group.can_rebalance:
-        yield from prepare(decision, group)
+        prepare(decision, group)
     else:
-        yield from maybe_complete_join(decision, group)
+        maybe_complete_join(decision, group)
 
 
-def prepare(decision: GroupDecision, group: ClassicGroup) -> Steps[None]:
+def prepare(decision: GroupDecision, group: ClassicGroup) -> None:
     """Enters PreparingRebalance. The first rebalance of a group waits group.initial.rebalance.delay.ms (KIP-134)."""
     if group.state is GroupState.COMPLETING_REBALANCE:
-        yield from refuse_syncs(decision, group, ErrorCode.REBALANCE_IN_PROGRESS)
+        refuse_syncs(decision, group, ErrorCode.REBALANCE_IN_PROGRESS)
     group.pending_sync_members.clear()
     decision.cancel(sync_key(group.group_id))
     initial = group.state is GroupState.EMPTY
@@ -113,34 +97,32 @@ def prepare(decision: GroupDecision, group: ClassicGroup) -> Steps[None]:
         group.initial_delay = (delay_ms, max(group.rebalance_timeout_ms - delay_ms, 0))
         decision.schedule(join_key(group.group_id), delay_ms)
     elif group.all_members_joined:
-        yield from complete_join(decision, group)
+        complete_join(decision, group)
     else:
         decision.schedule(join_key(group.group_id), group.rebalance_timeout_ms)
 
 
-def refuse_syncs(decision: GroupDecision, group: ClassicGroup, code: ErrorCode) -> Steps[None]:
+def refuse_syncs(decision: GroupDecision, group: ClassicGroup, code: ErrorCode) -> None:
     """Takes every assignment back and answers those who wait for one."""
-    for number, member in enumerate(group.members.values(), 1):
+    for member in group.members.values():
         member.assignment = b""
         if member.awaiting_sync is not None:
             decision.reply(member.awaiting_sync, sync_refused(code))
             member.awaiting_sync = None
             reschedule_heartbeat(decision, group, member)
-        if number % ROWS_A_STEP == 0:
-            yield
 
 
-def maybe_complete_join(decision: GroupDecision, group: ClassicGroup) -> Steps[None]:
+def maybe_complete_join(decision: GroupDecision, group: ClassicGroup) -> None:
     """Ends the join phase when all members joined; an initial rebalance always waits for its delay."""
     if (
         group.state is GroupState.PREPARING_REBALANCE
         and group.previous_state is not GroupState.EMPTY
         and group.all_members_joined
     ):
-        yield from complete_join(decision, group)
+        complete_join(decision, group)
 
 
-def on_join_deadline(decision: GroupDecision, group: ClassicGroup) -> Steps[None]:
+def on_join_deadline(decision: GroupDecision, group: ClassicGroup) -> None:
     """The join phase is over, unless it is an initial one that new members may still prolong."""
     if group.state is not GroupState.PREPARING_REBALANCE:
         return
@@ -151,82 +133,74 @@ def on_join_deadline(decision: GroupDecision, group: ClassicGroup) -> Steps[None
         group.initial_delay = (next_delay_ms, max(remaining_ms - delay_ms, 0))
         decision.schedule(join_key(group.group_id), next_delay_ms)
         return
-    yield from complete_join(decision, group)
+    complete_join(decision, group)
 
 
-def complete_join(decision: GroupDecision, group: ClassicGroup) -> Steps[None]:
+def complete_join(decision: GroupDecision, group: ClassicGroup) -> None:
     """Begins the next generation with those who joined; dynamic members that did not are out, static ones stay."""
     decision.cancel(join_key(group.group_id))
     group.initial_delay = None
-    absent = []
-    for number, member in enumerate(group.members.values(), 1):
-        if member.awaiting_join is None and member.group_instance_id is None:
-            absent.append(member.member_id)
-        if number % ROWS_A_STEP == 0:
-            yield
-    yield from _remove(decision, group, absent)
+    members = group.members.values()
+    absent = [m.member_id for m in members if m.awaiting_join is None and m.group_instance_id is None]
+    _remove(decision, group, absent)
     if not group.members:
-        yield from _empty_generation(decision, group)
+        _empty_generation(decision, group)
     elif group.elect_joined_leader():
-        yield from _next_generation(decision, group)
+        _next_generation(decision, group)
     else:  # only static members are left and none of them rejoined: their sessions decide
         decision.schedule(join_key(group.group_id), group.rebalance_timeout_ms)
 
 
-def _remove(decision: GroupDecision, group: ClassicGroup, member_ids: Sequence[str]) -> Steps[None]:
-    for number, member_id in enumerate(member_ids, 1):
+def _remove(decision: GroupDecision, group: ClassicGroup, member_ids: Sequence[str]) -> None:
+    for member_id in member_ids:
         group.remove(member_id)
         decision.cancel(heartbeat_key(group.group_id, member_id))
-        if number % ROWS_A_STEP == 0:
-            yield
 
 
-def _empty_generation(decision: GroupDecision, group: ClassicGroup) -> Steps[None]:
+def _empty_generation(decision: GroupDecision, group: ClassicGroup) -> None:
     group.generation_id += 1
     group.protocol_name = None
     group.pending_sync_members.clear()
-    decision.append((yield from group.record({}, decision.now_ms)))
+    decision.append(group.record({}, decision.now_ms))
 
 
-def _next_generation(decision: GroupDecision, group: ClassicGroup) -> Steps[None]:
+def _next_generation(decision: GroupDecision, group: ClassicGroup) -> None:
     group.generation_id += 1
-    group.protocol_name = yield from group.select_protocol()
-    yield from group.learn_subscribed_topics()
+    group.protocol_name = group.select_protocol()
+    group.learn_subscribed_topics()
     group.transition_to(GroupState.COMPLETING_REBALANCE, decision.now_ms)
     group.new_member_added = False
     group.pending_sync_members = dict.fromkeys(group.members)
-    members = yield from told_members(group)
+    members = told_members(group)
     rebalance_timeout_ms = 0
-    for number, member in enumerate(group.members.values(), 1):
+    for member in group.members.values():
         response = joined(group, member.member_id, members if member.member_id == group.leader else ())
         answer_join(decision, group, member, response)
         reschedule_heartbeat(decision, group, member)
         member.is_new = False
         rebalance_timeout_ms = max(rebalance_timeout_ms, member.rebalance_timeout_ms)
-        if number % ROWS_A_STEP == 0:
-            yield
     decision.schedule(sync_key(group.group_id), rebalance_timeout_ms)
 
 
-def on_sync_deadline(decision: GroupDecision, group: ClassicGroup) -> Steps[None]:
+def on_sync_deadline(decision: GroupDecision, group: ClassicGroup) -> None:
     """Expels members that joined and did not send SyncGroup within the rebalance timeout."""
     if group.state not in (GroupState.COMPLETING_REBALANCE, GroupState.STABLE) or not group.pending_sync_members:
         return
-    yield from _remove(decision, group, tuple(group.pending_sync_members))
-    yield from prepare(decision, group)
+    _remove(decision, group, tuple(group.pending_sync_members))
+    prepare(decision, group)
 
 
-def on_heartbeat_deadline(decision: GroupDecision, group: ClassicGroup, member_id: str) -> Steps[None]:
+def on_heartbeat_deadline(decision: GroupDecision, group: ClassicGroup, member_id: str) -> None:
     """A session ended: the member is out, unless its answer is ours to give."""
     if member_id in group.pending_members:
         group.remove(member_id)
         if group.state is GroupState.PREPARING_REBALANCE and group.all_members_joined:
-            yield from complete_join(decision, group)
+            complete_join(decision, group)
         return
     member = group.members.get(member_id)
     if member is not None and not member.satisfies_heartbeat:
         expel(decision, group, member)
-        yield from after_removal(decision, group)
+        after_removal(decision, group)
 
 
 def expel(decision: GroupDecision, group: ClassicGroup, member: Member) -> None:
@@ -238,12 +212,12 @@ def expel(decision: GroupDecision, group: ClassicGroup, member: Member) -> None:
     group.remove(member.member_id)
 
 
-def after_removal(decision: GroupDecision, group: ClassicGroup) -> Steps[None]:
+def after_removal(decision: GroupDecision, group: ClassicGroup) -> None:
     """What a group does that lost a member to its session's end."""
     if group.state in (GroupState.STABLE, GroupState.COMPLETING_REBALANCE):
-        yield from prepare(decision, group)
+        prepare(decision, group)
     elif group.state is GroupState.PREPARING_REBALANCE and group.all_members_joined:
-        yield from complete_join(decision, group)
+        complete_join(decision, group)
 
 
 def fence(decision: GroupDecision, group: ClassicGroup, member: Member) -> None:
@@ -254,14 +228,14 @@ def fence(decision: GroupDecision, group: ClassicGroup, member: Member) -> None:
         member.awaiting_sync = None
 
 
-def on_deadline(decision: GroupDecision, group: ClassicGroup, key: Hashable) -> Steps[None]:
+def on_deadline(decision: GroupDecision, group: ClassicGroup, key: Hashable) -> None:
     """A deadline of the group has passed (the keys of `decision.py`)."""
     match key:
         case ("heartbeat", _, str(member_id)):
-            yield from on_heartbeat_deadline(decision, group, member_id)
+            on_heartbeat_deadline(decision, group, member_id)
         case ("join", _):
-            yield from on_join_deadline(decision, group)
+            on_join_deadline(decision, group)
         case ("sync", _):
-            yield from on_sync_deadline(decision, group)
+            on_sync_deadline(decision, group)
         case ("size", _):
-            yield from prepare(decision, group)
+            prepare(decision, group)

@@ -6,7 +6,6 @@ from collections.abc import Mapping
 
 from tailrace.errors import ApiError, ErrorCode
 from tailrace.state import Token
-from tailrace.steps import ROWS_A_STEP, Steps
 from tailrace.wire.messages import HeartbeatRequest, SyncGroupRequest
 from tailrace_coordinator.groups.classic.group import ClassicGroup, GroupState
 from tailrace_coordinator.groups.classic.member import Member
@@ -28,7 +27,7 @@ def sync(
     token: Token,
     request: SyncGroupRequest,
     assignments: Mapping[str, bytes],
-) -> Steps[None]:
+) -> None:
     """Parks followers until the leader's assignments are written; a stable group answers at once."""
     try:
         group, member = _validate_sync(groups, request)
@@ -48,7 +47,7 @@ def sync(
         decision.reply(member.awaiting_sync, sync_refused(ErrorCode.REBALANCE_IN_PROGRESS))
     member.awaiting_sync = token
     if group.leader == member.member_id:
-        yield from _assign(decision, group, assignments)
+        _assign(decision, group, assignments)
 
 
 def _validate_sync(groups: Groups, request: SyncGroupRequest) -> tuple[ClassicGroup, Member]:
@@ -68,20 +67,18 @@ def _validate_sync(groups: Groups, request: SyncGroupRequest) -> tuple[ClassicGr
     return group, member
 
 
-def _assign(decision: GroupDecision, group: ClassicGroup, assignments: Mapping[str, bytes]) -> Steps[None]:
-    record = yield from group.record(assignments, decision.now_ms)
+def _assign(decision: GroupDecision, group: ClassicGroup, assignments: Mapping[str, bytes]) -> None:
+    record = group.record(assignments, decision.now_ms)
     if not fits(decision, record):  # what MESSAGE_TOO_LARGE becomes in Kafka
-        yield from refuse_syncs(decision, group, ErrorCode.UNKNOWN_SERVER_ERROR)
-        yield from prepare(decision, group)
+        refuse_syncs(decision, group, ErrorCode.UNKNOWN_SERVER_ERROR)
+        prepare(decision, group)
         return
     decision.append(record)
-    for number, member in enumerate(group.members.values(), 1):
+    for member in group.members.values():
         if member.awaiting_sync is not None:
             decision.reply(member.awaiting_sync, synced(group, assignments.get(member.member_id, b"")))
             member.awaiting_sync = None
             reschedule_heartbeat(decision, group, member)
-        if number % ROWS_A_STEP == 0:
-            yield
 
 
 def heartbeat(decision: GroupDecision, groups: Groups, request: HeartbeatRequest) -> ErrorCode:

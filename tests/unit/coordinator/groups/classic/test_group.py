@@ -8,7 +8,6 @@ from typing import NoReturn
 import pytest
 
 from support.groups import Driver, subscription
-from tailrace.steps import whole
 from tailrace_coordinator.groups.classic.group import ClassicGroup, GroupState
 from tailrace_coordinator.groups.classic.member import Member
 from tailrace_coordinator.groups.config import GroupConfig
@@ -37,7 +36,7 @@ def assert_what_members_say_is_counted(group: ClassicGroup) -> None:
     if group.state is GroupState.STABLE:
         topics = group.subscribed_topics
         group.known_topics_of = None
-        whole(group.learn_subscribed_topics())
+        group.learn_subscribed_topics()
         assert group.subscribed_topics == topics
 
 
