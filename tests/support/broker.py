@@ -31,9 +31,10 @@ from tailrace.steps import Steps, whole
 from tailrace.wire.messages import FetchRequest, PreambleRequest, ProduceRequest
 from tailrace_broker import app
 from tailrace_broker.broker import Broker
-from tailrace_broker.directories.disk_pressure import DiskPressure
+from tailrace_broker.compaction.cleaner import Cleaner
+from tailrace_broker.directories.opening import open_log_dirs
+from tailrace_broker.directories.replica_dirs import Accounts
 from tailrace_broker.directories.storage import Storage
-from tailrace_broker.metrics import BrokerMetrics
 from tailrace_broker.replication.replicas import Replicas
 
 SECRET = Secret(b"the broker of the test knows this")
@@ -120,18 +121,33 @@ def image(**configs: str) -> MetadataImage:
 class Running:
     """A broker, its follower twin, and clients: `service` is another Tailrace service, `client` a relayed one."""
 
-    def __init__(self, broker: Broker, follower: FollowerTwin, address: Any, replicas: Replicas) -> None:
+    def __init__(
+        self,
+        broker: Broker,
+        follower: FollowerTwin,
+        listener: app.BrokerListener,
+        replicas: Replicas,
+        cleaner: Cleaner,
+        environment: Environment,
+    ) -> None:
         self.broker = broker
         self.follower = follower
+        self.listener = listener
         self.replicas = replicas
-        self.address = address
+        self.cleaner = cleaner
+        self.environment = environment
+        self.address: Any = listener.server.addresses[-1]
         self.client_address: Address | None = None  # with gateway.advertise=brokers
-        self.service = Client(address, "service", secret=SECRET)
-        self.client = Client(address, "client", CLIENT, SECRET)
+        self.service = Client(self.address, "service", secret=SECRET)
+        self.client = Client(self.address, "client", CLIENT, SECRET)
+
+    def again(self) -> Running:
+        """The same broker with other clients."""
+        return Running(self.broker, self.follower, self.listener, self.replicas, self.cleaner, self.environment)
 
     def release(self) -> None:
         """What a registration would have it lead it leads, as the image says; nobody hears of it."""
-        whole(self.broker.topics.release(self.broker.image, lambda changes: None))
+        whole(self.broker.topics.release(self.follower.image, lambda changes: None))
 
     async def open_wire(self) -> Any:
         """The transport of the client's connection, for requests to which a test expects no answer."""
@@ -195,10 +211,10 @@ def batch(*values: bytes, timestamp: int = 1_700_000_000_000, **fields: Any) -> 
 async def all_opened(broker: Broker) -> None:
     """A slow machine opens few of many logs with the image that gives them, the others in the turns after it."""
     for _ in range(10_000):
-        if not broker.openings:
+        if not broker.publisher.openings:
             return
         await asyncio.sleep(0)
-    raise AssertionError(f"{len(broker.openings)} logs still wait to be opened")
+    raise AssertionError(f"{len(broker.publisher.openings)} logs still wait to be opened")
 
 
 @asynccontextmanager
@@ -210,6 +226,8 @@ async def running(
     space: Any = None,
     log_dirs: list[LogDir] | None = None,
     held_back: str = "",
+    accounts: Accounts | None = None,
+    cleaner_of: Callable[[Broker], Cleaner] | None = None,
     log: Any = None,
     **settings: str,
 ) -> AsyncIterator[Running]:
@@ -219,35 +237,26 @@ async def running(
     clock, log = SystemClock(), log or structlog.get_logger()
     environment = Environment(clock, random.Random(1), log, path, path / "run", "boot", CollectorRegistry(), SECRET)
     follower: Any = FollowerTwin(metadata or image())
-    opened = app.open_log_dirs(config, environment, "c") if log_dirs is None else nullcontext(log_dirs)
+    opened = open_log_dirs(config, environment, "c") if log_dirs is None else nullcontext(log_dirs)
     with opened as dirs:
-        metrics = BrokerMetrics(environment.registry)
         storage = Storage(dirs, config, clock.wall_ms, follower.image)
-        broker = Broker(
-            config,
-            clock,
-            environment.random,
-            storage=storage,
-            follower=follower,
-            metrics=metrics,
-            pressure=DiskPressure(storage, config, space or app.space_of, log),
-            log=log,
-        )
-        await broker.begin()
+        broker = app.build_broker(config, environment, follower, storage, space=space, accounts=accounts)
+        cleaner = app.open_cleaner(broker, environment, pace=-1) if cleaner_of is None else cleaner_of(broker)
+        await broker.publisher.begin()
         if not held_back:
-            whole(broker.topics.release_alone(broker.image, lambda changes: None))
-        async with app.open_listener(broker, config, environment) as (server, _, addresses):
-            replicas = Replicas(broker, clock, environment.random, "boot", log)
-            running = Running(broker, follower, server.addresses[-1], replicas)
-            if "client" in addresses:
-                running.client_address = Address.parse(addresses["client"].partition(",")[0])
+            whole(broker.topics.release_alone(follower.image, lambda changes: None))
+        async with app.open_listener(broker, follower, cleaner, config, environment) as listener:
+            replicas = app.open_replicas(broker, follower, environment)
+            running = Running(broker, follower, listener, replicas, cleaner, environment)
+            if "client" in listener.addresses:
+                running.client_address = Address.parse(listener.addresses["client"].partition(",")[0])
             try:
                 if replicating:
-                    async with beside(broker.recoveries.run()), beside(replicas.run()):
+                    async with beside(broker.publisher.recoveries.run()), beside(replicas.run()):
                         yield running
                 else:
                     yield running
             finally:
                 await running.client.close()
                 await running.service.close()
-        await broker.close(1)
+        await app.close_broker(broker, follower, 1)

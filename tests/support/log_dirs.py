@@ -5,14 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 from itertools import count
+from typing import Any
 from uuid import UUID
 
-from support.broker import TOPIC_ID, image
+from support.broker import TOPIC_ID, Running, image
+from tailrace.clock import ManualClock
 from tailrace.log.directory.log_dir import LogDir
 from tailrace.log.filesystem.guard import Guard
 from tailrace.log.filesystem.memory import MemoryFilesystem
 from tailrace.metadata.directories import UNASSIGNED
 from tailrace.metadata.image import MetadataImage, PartitionImage, TopicImage
+from tailrace_broker import app
+from tailrace_broker.directories.failure import DirWatch
 
 IDS = (UUID(int=101), UUID(int=102))
 
@@ -41,6 +45,11 @@ def metadata(partitions: int = 4, *directories: UUID, configs: dict[str, str] | 
     rows = directories or (UNASSIGNED,) * partitions
     topic = TopicImage("t", TOPIC_ID, tuple(PartitionImage((0,), (0,), 0, 3, 0, directories=(d,)) for d in rows))
     return replace(image(**(configs or {})), topics={"t": topic}, topic_names={TOPIC_ID: "t"}, shards={})
+
+
+def watch_of(node: Running, lifecycle: Any, clock: ManualClock) -> DirWatch:
+    """The watch over the dirs of a broker, as app.py builds it."""
+    return app.open_dir_watch(node.broker, lifecycle, replace(node.environment, clock=clock))
 
 
 class LifecycleTwin:

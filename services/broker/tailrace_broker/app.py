@@ -2,25 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
-import resource
-from collections.abc import AsyncIterator, Iterable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
-from itertools import pairwise
-from pathlib import Path
 from typing import Any
 from uuid import UUID
 
 from tailrace.clock import Clock
 from tailrace.config import Config
 from tailrace.kafka.security_protocols import SECURITY_PROTOCOLS
-from tailrace.log.directory.log_dir import LogDir, LogDirRefused
-from tailrace.log.filesystem.guard import Guard
-from tailrace.log.filesystem.open_files import OpenFiles
-from tailrace.log.filesystem.port import Filesystem
-from tailrace.log.filesystem.real import RealFilesystem
+from tailrace.log.directory.log_dir import LogDir
 from tailrace.metadata.image import MetadataImage
 from tailrace.metadata.records import Endpoint
 from tailrace.net.address import Address
@@ -41,15 +35,14 @@ from tailrace.net.quotas.throttled_connections import ThrottledConnections
 from tailrace.net.server import Encryption, Server, serve
 from tailrace.net.tls.handshakes import open_handshakes
 from tailrace.net.transport.buffers import SocketBuffers
-from tailrace.private_files import FOLDER_MODE, private_folder
 from tailrace.processor_time import thread_time_ms
 from tailrace.runtime.role import Environment, Role
 from tailrace.wire.apis import APIS, INTERNAL_APIS, ApiKey
 from tailrace_broker import gauges
-from tailrace_broker.broker import CLIENT_ENDPOINT, Broker
+from tailrace_broker.broker import Broker
 from tailrace_broker.cold_reads.pool import BLOCK_BYTES, BlockPool
 from tailrace_broker.cold_reads.reads import ColdReads
-from tailrace_broker.cold_reads.worker import InProcess, InThreads
+from tailrace_broker.cold_reads.worker import ColdWorker, InProcess, InThreads
 from tailrace_broker.compaction.cleaner import Cleaner
 from tailrace_broker.compaction.worker import ProcessWorker, Workers, open_pace
 from tailrace_broker.connections.adopted import Adopted
@@ -59,63 +52,44 @@ from tailrace_broker.connections.limited_requests import LimitedRequests
 from tailrace_broker.directories.assignments import Assignments
 from tailrace_broker.directories.disk_pressure import DiskPressure
 from tailrace_broker.directories.failure import DirWatch
+from tailrace_broker.directories.moves import DirMoves
+from tailrace_broker.directories.opening import open_log_dirs
+from tailrace_broker.directories.replica_dirs import Accounts, ReplicaDirs, note_high_watermarks
 from tailrace_broker.directories.storage import Storage
+from tailrace_broker.dynamic_config import DynamicBrokerConfig
+from tailrace_broker.fetch.delayed import FetchParts
 from tailrace_broker.fetch.fast import FastFetch
+from tailrace_broker.fetch.lookups import Lookups
 from tailrace_broker.fetch.plain import PlainFetch
 from tailrace_broker.fetch.sessions import FetchSessions
-from tailrace_broker.handlers import (
-    adopt_connection,
-    alter_replica_log_dirs,
-    delete_records,
-    describe_cleaner,
-    describe_configs,
-    describe_log_dirs,
-    describe_open_transactions,
-    describe_producers,
-    fence_shard,
-    incremental_alter_configs,
-    init_producer_id,
-    list_offsets,
-    offset_for_leader_epoch,
-    write_txn_markers,
-)
+from tailrace_broker.handlers import client_handlers, service_handlers
+from tailrace_broker.handlers.list_offsets import EndsPath
+from tailrace_broker.hints import CLIENT_ENDPOINT, Hints
 from tailrace_broker.housekeeping import Housekeeping
 from tailrace_broker.lifecycle import BrokerRegistration, Lifecycle
+from tailrace_broker.metadata_publisher import BrokerMetadataPublisher
 from tailrace_broker.metrics import BrokerMetrics
-from tailrace_broker.partitions import recovery_report
+from tailrace_broker.partitions import cached_image, recovery_report
+from tailrace_broker.partitions.node import Node
+from tailrace_broker.partitions.opening import Openings
+from tailrace_broker.partitions.recovery import Recoveries
+from tailrace_broker.partitions.shard_barriers import ShardEpochs
+from tailrace_broker.partitions.throttle import Throttle
+from tailrace_broker.partitions.topics import Topics
+from tailrace_broker.partitions.wakeups import WakeUps
+from tailrace_broker.produce.answers import ProduceAnswers
 from tailrace_broker.produce.fast import FastProduce
 from tailrace_broker.produce.many_rows import ManyRowsProduce
-from tailrace_broker.produce.plain import PlainProduce
+from tailrace_broker.produce.plain import PlainProduce, ProduceParts
+from tailrace_broker.produce.producer_ids import ProducerIds
+from tailrace_broker.produce.validation_threads import Examiner
+from tailrace_broker.replication.fetcher import FetcherParts
+from tailrace_broker.replication.isr import IsrUpdates
 from tailrace_broker.replication.replicas import Replicas
 from tailrace_broker.transactions.coordinators import Coordinators
 from tailrace_broker.transactions.hanging import HangingTransactions
-
-HANDLERS: dict[int, Handler] = {
-    ApiKey.LIST_OFFSETS: list_offsets.handle,
-    ApiKey.DELETE_RECORDS: delete_records.handle,
-    ApiKey.INIT_PRODUCER_ID: init_producer_id.handle,
-    ApiKey.OFFSET_FOR_LEADER_EPOCH: offset_for_leader_epoch.handle,
-    ApiKey.WRITE_TXN_MARKERS: write_txn_markers.handle,
-    ApiKey.DESCRIBE_CONFIGS: describe_configs.handle,
-    ApiKey.INCREMENTAL_ALTER_CONFIGS: incremental_alter_configs.handle,
-    ApiKey.ALTER_REPLICA_LOG_DIRS: alter_replica_log_dirs.handle,
-    ApiKey.DESCRIBE_LOG_DIRS: describe_log_dirs.handle,
-    ApiKey.DESCRIBE_PRODUCERS: describe_producers.handle,
-    ApiKey.FENCE_SHARD: fence_shard.handle,
-    ApiKey.DESCRIBE_CLEANER: describe_cleaner.handle,
-    ApiKey.DESCRIBE_OPEN_TRANSACTIONS: describe_open_transactions.handle,
-    ApiKey.ADOPT_CONNECTION: adopt_connection.handle,
-}
-# What a client may ask a broker directly; DescribeConfigs and the like go to the gateway, which knows whom to ask.
-CLIENT_APIS = (
-    ApiKey.LIST_OFFSETS,
-    ApiKey.DELETE_RECORDS,
-    ApiKey.OFFSET_FOR_LEADER_EPOCH,
-    ApiKey.WRITE_TXN_MARKERS,
-    ApiKey.ALTER_REPLICA_LOG_DIRS,
-    ApiKey.DESCRIBE_LOG_DIRS,
-    ApiKey.DESCRIBE_PRODUCERS,
-)
+from tailrace_broker.transactions.open_transactions import LedTransactions
+from tailrace_broker.waiting.purgatory import Purgatory
 
 
 class OpenBroker:
@@ -132,70 +106,6 @@ class OpenBroker:
         return {"log_dirs": bool(self.broker.storage.dirs)}
 
 
-@contextmanager
-def open_log_dirs(config: Config, environment: Environment, cluster_id: str) -> Iterator[list[LogDir]]:
-    """Locks and opens every log dir; without `log.dirs` there is one under the data directory.
-
-    One that cannot be read is offline and the others serve, as in Kafka; LogDirRefused if none can, or two are one.
-    The body closes them; if it fails they are given up as they are, which is an unclean shutdown.
-    """
-    paths = config.log_dirs or (str(environment.data_dir / f"broker-{config.node_id}"),)
-    refuse_repeated(paths)
-    opened: list[LogDir] = []
-    filesystem = RealFilesystem(OpenFiles(resource.getrlimit(resource.RLIMIT_NOFILE)[0] // 2))
-    try:
-        for path in (str(Path(path).absolute()) for path in paths):  # as Kafka names them
-            opened.append(_open_log_dir(filesystem, path, config, environment, cluster_id))
-        refuse_unusable(opened)
-        yield opened
-    except BaseException:
-        for log_dir in opened:
-            log_dir.release()
-        raise
-
-
-def _open_log_dir(
-    filesystem: Filesystem, path: str, config: Config, environment: Environment, cluster_id: str
-) -> LogDir:
-    try:
-        Path(path).mkdir(FOLDER_MODE, parents=True, exist_ok=True)
-        opened = LogDir.open(
-            Guard(filesystem),
-            path,
-            node_id=config.node_id,
-            cluster_id=cluster_id,
-            now_ms=environment.clock.wall_ms(),
-            producer_id_expiration_ms=config.producer_id_expiration_ms,
-        )
-        private_folder(Path(path))  # it is a log directory, and no folder of all that was named by mistake
-        return opened
-    except OSError as failed:
-        environment.log.error("a log directory is offline", log_dir=path, why=str(failed))
-        return LogDir.unreadable(path, failed)
-
-
-def refuse_repeated(paths: Iterable[str]) -> None:
-    """LogDirRefused where two of log.dirs are one: else it would be said that another process has locked the second."""
-    named: dict[str, str] = {}
-    for path in paths:
-        present = os.path.realpath(path)
-        if present in named:
-            raise LogDirRefused(f"log.dirs names one directory twice: {named[present]} and {path}")
-        named[present] = path
-
-
-def refuse_unusable(dirs: list[LogDir]) -> None:
-    """LogDirRefused where no dir is online, or two have one id: one is a copy of the other, and nobody knows which."""
-    online = [log_dir for log_dir in dirs if log_dir.failure is None]
-    if not online:
-        raise LogDirRefused("no log directory can be used: " + "; ".join(str(log_dir.failure) for log_dir in dirs))
-    for log_dir, other in pairwise(sorted(online, key=lambda one: one.directory_id)):
-        if log_dir.directory_id == other.directory_id:
-            raise LogDirRefused(
-                f"the log directories {log_dir.path} and {other.path} have the same directory.id: one is a copy"
-            )
-
-
 @asynccontextmanager
 async def open_broker(config: Config, environment: Environment) -> AsyncIterator[OpenBroker]:
     """Yields once the listeners are bound; `ready` follows when the controller has unfenced this broker."""
@@ -203,52 +113,35 @@ async def open_broker(config: Config, environment: Environment) -> AsyncIterator
     async with open_metadata_follower(config, environment, f"broker-{config.node_id}") as follower:
         await follower.wait_for(lambda image: bool(image.cluster_id), timeout_ms=None)
         with open_log_dirs(config, environment, follower.image.cluster_id) as dirs, open_pace() as pace:
-            metrics = BrokerMetrics(environment.registry)
             storage = await in_thread(partial(open_storage, dirs, config, clock, follower.image))
             recovery_report.tell_recovery(dirs, log)
             recovery_report.tell_missing(dirs, follower.image, config.node_id, log)
-            pressure = DiskPressure(storage, config, space_of, log)
-            broker = Broker(
-                config,
-                clock,
-                environment.random,
-                storage=storage,
-                follower=follower,
-                metrics=metrics,
-                pressure=pressure,
-                log=log,
-                cold_reads=ColdReads(InProcess(InThreads(), open_pool(config))),
+            broker = build_broker(
+                config, environment, follower, storage, worker=InProcess(InThreads(), open_pool(config))
             )
-            await broker.begin()
+            cleaner = open_cleaner(broker, environment, pace)
+            await broker.publisher.begin()
             async with (
-                beside(broker.recoveries.run()),
-                open_listener(broker, config, environment) as (server, endpoints, addresses),
+                beside(broker.publisher.recoveries.run()),
+                open_listener(broker, follower, cleaner, config, environment) as listener,
             ):
-                gauges.count_broker(metrics, broker, server)
-                lifecycle = open_lifecycle(follower, config, environment, endpoints, storage)
-                assignments = await open_assignments(broker, lifecycle, environment)
-                watch = DirWatch(broker, lifecycle, clock, log)
-                replicas = Replicas(broker, clock, environment.random, environment.boot_id, log, environment.secret)
-                gauges.count_replicas(metrics, replicas)
-                assert broker.coordinators is not None  # of the listener
-                hanging = HangingTransactions(broker.open_transactions, broker.coordinators, clock)
-                broker.hanging = hanging
-                gauges.count_hanging(metrics, hanging)
-                gauges.count_dirs(metrics, pressure, dirs)
+                lifecycle = open_lifecycle(broker, follower, config, environment, listener.endpoints)
+                watch = open_dir_watch(broker, lifecycle, environment)
+                replicas = open_replicas(broker, follower, environment)
                 previous_epoch = storage.previous_epoch
                 async with beside(watch.run()), beside(replicas.run()):
                     async with (
-                        beside(assignments.run()),
+                        beside(broker.assignments.run()),
                         beside(broker.dir_moves.run()),
                         beside(lifecycle.run(previous_epoch)),
-                        beside(Housekeeping(broker, clock, log).run()),
-                        beside(open_cleaner(broker, environment, pace).run()),
-                        beside(hanging.run()),
+                        beside(open_housekeeping(broker, environment).run()),
+                        beside(cleaner.run()),
+                        beside(listener.hanging.run()),
                     ):
-                        yield OpenBroker(broker, lifecycle, addresses)
+                        yield OpenBroker(broker, lifecycle, listener.addresses)
                     if config.controlled_shutdown_enable:
                         await lifecycle.shut_down()
-            await broker.close(lifecycle.broker_epoch)
+            await close_broker(broker, follower, lifecycle.broker_epoch)
 
 
 def open_storage(dirs: list[LogDir], config: Config, clock: Clock, known: MetadataImage) -> Storage:
@@ -258,91 +151,302 @@ def open_storage(dirs: list[LogDir], config: Config, clock: Clock, known: Metada
     return storage
 
 
+def build_broker(
+    config: Config,
+    environment: Environment,
+    follower: MetadataFollower,
+    storage: Storage,
+    *,
+    space: Callable[[str], tuple[int, int]] | None = None,
+    worker: ColdWorker | None = None,
+    accounts: Accounts | None = None,
+) -> Broker:
+    """What a broker keeps; nothing of it runs yet. The last three are others in tests."""
+    clock, log, loop = environment.clock, environment.log, asyncio.get_running_loop()
+    dynamic = DynamicBrokerConfig(config, lambda: follower.image)
+    metrics = BrokerMetrics(environment.registry)
+    pressure = DiskPressure(storage, config, space or space_of, log)
+    node = Node(config.node_id, clock.monotonic_ms, config.replica_lag_time_max_ms)
+    wakeups = WakeUps(node, Purgatory(clock, loop.call_soon), clock, storage.place_of)
+    for log_dir in storage.configured:
+        wakeups.flusher.relieve(log_dir.guard.open_files)
+    recoveries = Recoveries(storage, lambda: dynamic.current.num_recovery_threads_per_data_dir, log)
+    openings = Openings(clock.monotonic_ms, loop.call_soon)
+    backoff = Backoff(clock, environment.random, first_ms=20, most_ms=1000)
+    assignments = Assignments(config.node_id, lambda: node.broker_epoch, follower.ask_controller, backoff, log)
+    replica_dirs = ReplicaDirs(config.node_id, lambda: follower.image, storage, accounts or assignments)
+    topics = Topics(node, storage.open, storage.checkpointed, replica_dirs.place, recoveries, openings)
+    dir_moves = DirMoves(
+        config,
+        clock,
+        log,
+        storage=storage,
+        topics=topics,
+        wakeups=wakeups,
+        pressure=pressure,
+        replica_dirs=replica_dirs,
+        rate=partial(dynamic.rate, "replica.alter.log.dirs.io.max.bytes.per.second"),
+    )
+    gauges.count_dirs(metrics, pressure, storage, dir_moves)
+    publisher = BrokerMetadataPublisher(
+        follower,
+        dynamic,
+        log,
+        topics=topics,
+        storage=storage,
+        pressure=pressure,
+        wakeups=wakeups,
+        replica_dirs=replica_dirs,
+        dir_moves=dir_moves,
+        recoveries=recoveries,
+        openings=openings,
+    )
+    if not cached_image.goes_on(follower.image, node.node_id, storage.closed_epoch, storage.closed_offset):
+        topics.hold_back()
+    lookups = Lookups()
+    cold_reads = ColdReads(worker, lookups.walk)
+    gauges.count_reads(metrics, cold_reads, lookups)
+    gauges.count_metadata(metrics, follower)
+    isr = IsrUpdates(node, follower.ask_controller, wakeups, metrics, replication_backoff(environment), log)
+    return Broker(
+        config=dynamic,
+        storage=storage,
+        topics=topics,
+        wakeups=wakeups,
+        publisher=publisher,
+        isr=isr,
+        dir_moves=dir_moves,
+        assignments=assignments,
+        pressure=pressure,
+        lookups=lookups,
+        cold_reads=cold_reads,
+        metrics=metrics,
+    )
+
+
+async def close_broker(broker: Broker, follower: MetadataFollower, broker_epoch: int) -> None:
+    """Ends the threads and closes the log dirs for the next life, in a thread.
+
+    The listener, housekeeping and replication have ended. No log is closed before it is certain that nothing is
+    appended to it any more.
+    """
+    await broker.publisher.end()
+    image, partitions = follower.image, list(broker.topics.partitions())
+    broker.publisher.openings.close()
+    metadata_offset = cached_image.closing_offset(image, partitions)
+    for partition in partitions:
+        partition.resign()
+    broker.cold_reads.close()
+    broker.lookups.close()
+    await broker.wakeups.flusher.close()
+    await note_high_watermarks(broker.topics, broker.storage, partitions)
+    await in_thread(partial(broker.storage.close, broker_epoch, metadata_offset))
+
+
+def replication_backoff(environment: Environment) -> Backoff:
+    """What followers and ISR changes wait after a failure."""
+    return Backoff(environment.clock, environment.random, first_ms=10, most_ms=250)
+
+
+def open_replicas(broker: Broker, follower: MetadataFollower, environment: Environment) -> Replicas:
+    """The fetchers of followers; they hear of each image."""
+    throttle = Throttle(
+        partial(broker.config.rate, "follower.replication.throttled.rate"), environment.clock.monotonic_ms
+    )
+    parts = FetcherParts(
+        node=broker.topics.node,
+        config=broker.config,
+        image=lambda: follower.image,
+        storage=broker.storage,
+        pressure=broker.pressure,
+        wakeups=broker.wakeups,
+        change_log=broker.publisher.change_log,
+        throttle=throttle,
+        metrics=broker.metrics,
+        clock=environment.clock,
+        boot_id=environment.boot_id,
+        secret=environment.secret,
+        log=environment.log,
+    )
+    replicas = Replicas(broker.topics, broker.isr, parts, partial(replication_backoff, environment))
+    broker.publisher.subscribe(replicas.on_changes)
+    gauges.count_replicas(broker.metrics, replicas)
+    return replicas
+
+
+@dataclass(frozen=True)
+class DataPath:
+    """Produce, Fetch and the ends of logs, as the listeners of a broker share them."""
+
+    produce: FastProduce | PlainProduce
+    plain_produce: PlainProduce
+    fetch: FastFetch | PlainFetch
+    ends: EndsPath
+    large: Large
+    examiner: Examiner
+    fetch_parts: FetchParts
+
+    def charged(self) -> dict[int, HotHandler]:
+        """The hot handlers of limited clients."""
+        limiting = LimitedRequests(self.produce.handle, self.plain_produce.handle, self.fetch.handle)
+        return {ApiKey.PRODUCE: limiting.produce, ApiKey.FETCH: limiting.fetch}
+
+
+@contextmanager
+def open_data_path(
+    broker: Broker, follower: MetadataFollower, coordinators: Coordinators, config: Config, environment: Environment
+) -> Iterator[DataPath]:
+    """Builds the paths of Produce and Fetch; a thread of theirs ends with them."""
+    clock, large, examiner = environment.clock, Large(), Examiner()
+    hints = Hints(lambda: follower.image, broker.topics, broker.config)
+    produce_parts = ProduceParts(
+        topics=broker.topics,
+        wakeups=broker.wakeups,
+        pressure=broker.pressure,
+        shard_epochs=ShardEpochs(lambda: follower.image),
+        examiner=examiner,
+        coordinators=coordinators,
+        answers=ProduceAnswers(hints, broker.metrics),
+        config=broker.config,
+        metrics=broker.metrics,
+        clock=clock,
+    )
+    many_rows = ManyRowsProduce(produce_parts, large)
+    plain_produce = PlainProduce(produce_parts, many_rows.handle)
+    produce = FastProduce(produce_parts, plain_produce) if config.broker_fast_path else plain_produce
+    ends = EndsPath(broker.topics, produce.end_of_read)
+    fetch_parts = FetchParts(
+        topics=broker.topics,
+        purgatory=broker.wakeups.purgatory,
+        cold_reads=broker.cold_reads,
+        config=broker.config,
+        hints=hints,
+        isr=broker.isr,
+        leader_throttle=Throttle(partial(broker.config.rate, "leader.replication.throttled.rate"), clock.monotonic_ms),
+        metrics=broker.metrics,
+        clock=clock,
+        new_session_id=partial(environment.random.randrange, 1, 2**31),  # never 0 (KIP-227)
+    )
+    plain_fetch = PlainFetch(fetch_parts, FetchSessions(config.max_incremental_fetch_session_cache_slots))
+    fetch = FastFetch(fetch_parts, plain_fetch) if config.broker_fast_path else plain_fetch
+    try:
+        yield DataPath(produce, plain_produce, fetch, ends, large, examiner, fetch_parts)
+    finally:
+        many_rows.close()
+        examiner.close()
+
+
+@dataclass(frozen=True)
+class BrokerListener:
+    """What serves the sockets of a broker."""
+
+    server: Server  # of the internal listener
+    endpoints: list[Endpoint]
+    addresses: dict[str, str]
+    data_path: DataPath
+    adopted: Adopted
+    hanging: HangingTransactions
+
+
 @asynccontextmanager
 async def open_listener(
-    broker: Broker, config: Config, environment: Environment
-) -> AsyncIterator[tuple[Server, list[Endpoint], dict[str, str]]]:
-    """Binds the internal listener: a Unix socket, or the address of internal.listen instead."""
-    coordinators = Coordinators(broker.follower, environment.boot_id, environment.secret, config.request_timeout_ms)
-    broker.coordinators = coordinators
-    large = Large()
-    many_rows = ManyRowsProduce(broker, large)
-    plain_produce = PlainProduce(broker, many_rows.handle)
-    produce = FastProduce(broker, plain_produce) if config.broker_fast_path else plain_produce
-    ends = list_offsets.EndsPath(broker, produce.end_of_read)
-    sessions = FetchSessions(config.max_incremental_fetch_session_cache_slots)
-    plain_fetch = PlainFetch(broker, sessions, broker.cold_reads)
-    fetch = FastFetch(broker, plain_fetch, broker.cold_reads) if config.broker_fast_path else plain_fetch
+    broker: Broker, follower: MetadataFollower, cleaner: Cleaner, config: Config, environment: Environment
+) -> AsyncIterator[BrokerListener]:
+    """Binds the internal listener, a Unix socket or the address of internal.listen instead; then that of clients."""
+    clock, topics, metrics = environment.clock, broker.topics, broker.metrics
+    coordinators = Coordinators(follower, environment.boot_id, environment.secret, config.request_timeout_ms)
+    open_transactions = LedTransactions(topics, broker.config, clock)
+    gauges.count_partitions(metrics, open_transactions)
+    hanging = HangingTransactions(open_transactions.by_partition, coordinators, clock)
+    gauges.count_hanging(metrics, hanging)
+    producer_ids = ProducerIds(topics.node, follower.ask_controller)
     memory = RoleMemory(RequestMemory(config.queued_max_request_bytes))
     RoleMemoryMetrics(environment.registry, memory)
-    authentication = open_authentication(environment.secret, environment.registry, environment.log)
-    service = Service(
-        role=broker,
-        handlers=HANDLERS,
-        apis=INTERNAL_APIS,
-        log=environment.log,
-        hot={ApiKey.PRODUCE: produce.handle, ApiKey.FETCH: fetch.handle, ApiKey.LIST_OFFSETS: ends.handle},
-        end_of_read=produce.end_of_read,
-        max_frame_bytes=config.socket_request_max_bytes,
-        large=large,
-        memory=memory,
-        authentication=authentication,
-        buffers=SocketBuffers(config.socket_receive_buffer_bytes, config.socket_send_buffer_bytes),
-    )
     async with AsyncExitStack() as stack:
-        server = await serve(
-            [internal_address(config, environment.run_dir, f"broker-{config.node_id}", environment.secret)], service
+        stack.callback(producer_ids.close)
+        data_path = stack.enter_context(open_data_path(broker, follower, coordinators, config, environment))
+        quotas = await stack.enter_async_context(
+            open_quotas(config, environment, follower, broker_as_holder(config.node_id), thread_time_ms)
         )
-        stack.callback(many_rows.close)
+        of_clients = client_handlers(
+            topics, broker.storage, broker.dir_moves, broker.wakeups, broker.lookups,
+            coordinators, follower, broker.config, clock,
+        )  # fmt: skip
+        service = service_of(data_path, of_clients, memory, config, environment)
+        relay = GatewayRelay(follower, environment.boot_id, memory.answers)
+        public = for_clients(service, relay, config, metrics.requests)
+        limited = LimitedClients(quotas, config.node_id, public, data_path.charged())
+        adopted = Adopted(Server(public), relay, environment.log, limited)
+        follower.subscribe(adopted.image_changed)
+        of_services = service_handlers(
+            topics, broker.wakeups, producer_ids, open_transactions, hanging,
+            cleaner, adopted, follower, broker.config, clock,
+        )  # fmt: skip
+        internal = replace(
+            service,
+            handlers=of_clients | of_services,
+            apis=INTERNAL_APIS,
+            authentication=open_authentication(environment.secret, environment.registry, environment.log),
+        )
+        address = internal_address(config, environment.run_dir, f"broker-{config.node_id}", environment.secret)
+        server = await serve([address], internal)
         stack.push_async_callback(server.close)
         stack.push_async_callback(coordinators.close)
-        relay = GatewayRelay(broker.follower, environment.boot_id, memory.answers)
-        public = for_clients(service, relay, config)
-        holder_id = broker_as_holder(config.node_id)
-        quotas = await stack.enter_async_context(
-            open_quotas(config, environment, broker.follower, holder_id, thread_time_ms)
-        )
-        limiting = LimitedRequests(produce.handle, plain_produce.handle, fetch.handle)
-        charging: dict[int, HotHandler] = {ApiKey.PRODUCE: limiting.produce, ApiKey.FETCH: limiting.fetch}
-        limited = LimitedClients(quotas, config.node_id, public, charging)
-        broker.adopted = Adopted(Server(public), relay, environment.log, limited)
-        broker.follower.subscribe(broker.adopted.image_changed)
-        stack.push_async_callback(broker.adopted.close)
-        throttled = ThrottledConnections(quotas.admit, environment.clock)
+        stack.push_async_callback(adopted.close)
+        gauges.count_requests(metrics, broker.wakeups, data_path.examiner, server, adopted)
+        throttled = ThrottledConnections(quotas.admit, clock)
         stack.callback(throttled.close)
-        gauges.count_quotas(broker.metrics, limited, throttled)
-        own_listener = config.gateway_advertise == "brokers"
-        handshakes = open_handshakes(config, environment.clock, environment.log) if own_listener else None
-        gauges.count_handshakes(broker.metrics, handshakes)
+        gauges.count_quotas(metrics, limited, throttled)
         endpoints = advertised_endpoints(config, server.addresses, environment.boot_id)
         addresses = {"internal": str(server.addresses[0])}
+        own_listener = config.gateway_advertise == "brokers"
+        handshakes = open_handshakes(config, clock, environment.log) if own_listener else None
+        gauges.count_handshakes(metrics, handshakes)
         if own_listener:
             direct = DirectClients(limited, throttled, config)
-            broker.follower.subscribe(direct.image_changed)
-            port = client_port(broker.image, config.node_id)
+            follower.subscribe(direct.image_changed)
+            port = client_port(follower.image, config.node_id)
             encryption = None if handshakes is None else Encryption(handshakes, direct.refused)
             client = await serve_clients(public, direct, config, port, encryption)
             stack.push_async_callback(client.close)
-            protocol = SECURITY_PROTOCOLS[config.gateway_security_protocol]
-            endpoints.append(Endpoint(CLIENT_ENDPOINT, client.addresses[0].host, client.addresses[0].port, protocol))
+            endpoints.append(client_endpoint(config, client))
             addresses["client"] = ",".join(str(address) for address in client.addresses)
-        yield server, endpoints, addresses
+        yield BrokerListener(server, endpoints, addresses, data_path, adopted, hanging)
 
 
-def for_clients(service: Service, relay: GatewayRelay, config: Config) -> Service:
+def service_of(
+    data_path: DataPath, handlers: dict[int, Handler], memory: RoleMemory, config: Config, environment: Environment
+) -> Service:
+    """What every listener of the broker has in common."""
+    return Service(
+        role=None,  # each handler has what it uses
+        handlers=handlers,
+        apis=APIS,
+        log=environment.log,
+        hot={
+            ApiKey.PRODUCE: data_path.produce.handle,
+            ApiKey.FETCH: data_path.fetch.handle,
+            ApiKey.LIST_OFFSETS: data_path.ends.handle,
+        },
+        end_of_read=data_path.produce.end_of_read,
+        max_frame_bytes=config.socket_request_max_bytes,
+        large=data_path.large,
+        memory=memory,
+        buffers=SocketBuffers(config.socket_receive_buffer_bytes, config.socket_send_buffer_bytes),
+    )
+
+
+def for_clients(service: Service, relay: GatewayRelay, config: Config, counts: list[int]) -> Service:
     """What clients are served at the broker itself; what is not its to answer goes on to a gateway."""
     return replace(
         service,
-        handlers={key: handler for key, handler in HANDLERS.items() if key in CLIENT_APIS},
-        apis=APIS,
         internal=False,
-        authentication=None,
         listener=CLIENT_ENDPOINT,
         relay=relay.ask,
         on_close=relay.forget,
         max_connections=config.max_connections,
         deadlines=ConnectionDeadlines(config.connections_max_idle_ms, head_ms=10_000, dribble_ms=30_000),
-        counts=service.role.metrics.requests,
+        counts=counts,
         answers_after_end=True,
         on_end=relay.ended,
     )
@@ -371,62 +475,72 @@ async def serve_clients(
     return server
 
 
+def client_endpoint(config: Config, server: Server) -> Endpoint:
+    """What clients are told of the broker's own listener."""
+    address, protocol = server.addresses[0], SECURITY_PROTOCOLS[config.gateway_security_protocol]
+    return Endpoint(CLIENT_ENDPOINT, address.host, address.port, protocol)
+
+
 def open_lifecycle(
+    broker: Broker,
     follower: MetadataFollower,
     config: Config,
     environment: Environment,
     endpoints: list[Endpoint],
-    storage: Storage,
 ) -> Lifecycle:
     """Builds what registers this life of the broker."""
-    incarnation_id = UUID(int=environment.random.getrandbits(128), version=4)
     registration = BrokerRegistration(
         config.node_id,
-        incarnation_id,
+        UUID(int=environment.random.getrandbits(128), version=4),
         endpoints,
         config.broker_rack,
-        [log_dir.directory_id for log_dir in storage.dirs],
+        [log_dir.directory_id for log_dir in broker.storage.dirs],
     )
-    lifecycle = Lifecycle(
+
+    async def on_epoch(epoch: int) -> None:
+        await broker.publisher.on_epoch(epoch)
+        broker.assignments.begin()
+
+    return Lifecycle(
         follower,
         environment.clock,
         Backoff(environment.clock, environment.random, first_ms=20, most_ms=1000),
         registration,
         environment.log,
+        interval_ms=config.broker_heartbeat_interval_ms,
+        on_epoch=on_epoch,
+        on_unreachable=broker.publisher.on_unreachable,
     )
-    lifecycle.interval_ms = config.broker_heartbeat_interval_ms
-    return lifecycle
 
 
-async def open_assignments(broker: Broker, lifecycle: Lifecycle, environment: Environment) -> Assignments:
-    """Builds what tells the controller where replicas lie; it begins with the first epoch."""
-    assignments = Assignments(
-        broker.node_id,
-        lambda: lifecycle.broker_epoch,
-        broker.follower.ask_controller,
-        Backoff(environment.clock, environment.random, first_ms=20, most_ms=1000),
+def open_dir_watch(broker: Broker, lifecycle: Lifecycle, environment: Environment) -> DirWatch:
+    """Hears of log dirs that fail."""
+    on_dir_failed, config = broker.publisher.on_dir_failed, broker.config
+    return DirWatch(broker.storage, on_dir_failed, lifecycle, config, environment.clock, environment.log)
+
+
+def open_housekeeping(broker: Broker, environment: Environment) -> Housekeeping:
+    """Retention, flushes and checkpoints."""
+    return Housekeeping(
+        broker.topics,
+        broker.storage,
+        broker.wakeups.flusher,
+        broker.pressure,
+        broker.config,
+        environment.clock,
         environment.log,
     )
-
-    async def on_epoch(epoch: int) -> None:
-        await broker.on_epoch(epoch)
-        assignments.begin()
-
-    lifecycle.on_epoch = on_epoch
-    lifecycle.on_unreachable = broker.on_unreachable
-    await broker.account_to(assignments)
-    return assignments
 
 
 def cleaner_of(broker: Broker, clock: Clock, backoff: Backoff, workers: Workers, log: Any) -> Cleaner:
     """The cleaner of this broker's logs."""
     return Cleaner(
-        lambda: broker.config,
+        lambda: broker.config.current,
         clock,
         backoff,
         workers,
         log,
-        now_ms=broker.now_ms,
+        now_ms=clock.wall_ms,
         topics=broker.topics,
         storage=broker.storage,
         dir_moves=broker.dir_moves,
@@ -439,7 +553,6 @@ def open_cleaner(broker: Broker, environment: Environment, pace: int) -> Cleaner
     backoff = Backoff(environment.clock, environment.random, first_ms=1000, most_ms=60_000)
     workers = Workers(lambda: ProcessWorker(pace))
     cleaner = cleaner_of(broker, environment.clock, backoff, workers, environment.log)
-    broker.cleaner = cleaner
     gauges.count_cleaner(broker.metrics, cleaner, workers)
     return cleaner
 
@@ -460,4 +573,4 @@ def space_of(path: str) -> tuple[int, int]:
 
 role = Role("broker", open_broker)
 
-__all__ = ["CLIENT_ENDPOINT", "HANDLERS", "open_broker", "role"]
+__all__ = ["open_broker", "role"]

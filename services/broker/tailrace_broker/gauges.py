@@ -5,20 +5,27 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from tailrace.log.directory.disk_pressure import Level, Pressure
-from tailrace.log.directory.log_dir import LogDir
+from tailrace.net.metadata.follower import MetadataFollower
 from tailrace.net.quotas.throttled_connections import ThrottledConnections
 from tailrace.net.server import Server
 from tailrace.net.tls.handshakes import Handshakes
-from tailrace_broker.broker import Broker
+from tailrace_broker.cold_reads.reads import ColdReads
 from tailrace_broker.compaction.cleaner import Cleaner
 from tailrace_broker.compaction.worker import Workers
+from tailrace_broker.connections.adopted import Adopted
 from tailrace_broker.connections.limited import LimitedClients
 from tailrace_broker.directories.disk_pressure import DiskPressure
+from tailrace_broker.directories.moves import DirMoves
+from tailrace_broker.directories.storage import Storage
 from tailrace_broker.fetch.delayed import DelayedFetch
+from tailrace_broker.fetch.lookups import Lookups
 from tailrace_broker.metrics import BrokerMetrics
+from tailrace_broker.partitions.wakeups import WakeUps
 from tailrace_broker.produce.delayed import DelayedProduce
+from tailrace_broker.produce.validation_threads import Examiner
 from tailrace_broker.replication.replicas import Replicas
 from tailrace_broker.transactions.hanging import HangingTransactions
+from tailrace_broker.transactions.open_transactions import LedTransactions
 
 
 def count_quotas(metrics: BrokerMetrics, limited: LimitedClients, throttled: ThrottledConnections) -> None:
@@ -45,10 +52,8 @@ def count_handshakes(metrics: BrokerMetrics, handshakes: Handshakes | None) -> N
     )
 
 
-def count_broker(metrics: BrokerMetrics, broker: Broker, server: Server) -> None:
-    """The broker's gauges, read when scraped."""
-    cold = broker.cold_reads
-    metrics.count_partitions = broker.count_partitions
+def count_reads(metrics: BrokerMetrics, cold: ColdReads, lookups: Lookups) -> None:
+    """Reads from the disk, and lookups by timestamp."""
     metrics.counters["cold_reads"] = ("Times a fetch had to wait for the disk", lambda: cold.count)
     metrics.counters["cold_read_bytes"] = ("Bytes brought into the page cache for them", lambda: cold.bytes)
     metrics.counters["cold_read_pool_bytes"] = (
@@ -59,11 +64,6 @@ def count_broker(metrics: BrokerMetrics, broker: Broker, server: Server) -> None
         "Starts of the process that reads cold data; growing means that it dies",
         lambda: cold.process_starts,
     )
-    metrics.counters["evicted_producer_ids"] = (
-        "Producer ids that were forgotten because a partition had too many",
-        lambda: sum(log_dir.evicted_producers for log_dir in broker.storage.configured),
-    )
-    lookups = broker.lookups
     metrics.counters["lookups"] = (
         "Lookups by timestamp, and walks through damaged segments, in threads",
         lambda: lookups.count,
@@ -71,40 +71,55 @@ def count_broker(metrics: BrokerMetrics, broker: Broker, server: Server) -> None
     metrics.gauges.update(
         {
             "lookup_queue_size": ("Lookups and walks that run or wait for a thread", lambda: len(lookups)),
+            "cold_read_pool_used_bytes": ("What the pool for cold reads holds", lambda: cold.held_bytes),
+            "cold_read_queue_size": ("Fetches that wait for their turn on the disk", lambda: len(cold.turns)),
+        }
+    )
+
+
+def count_requests(
+    metrics: BrokerMetrics, wakeups: WakeUps, examiner: Examiner, server: Server, adopted: Adopted
+) -> None:
+    """What waits, and the connections it waits for."""
+    metrics.gauges.update(
+        {
             "held_produce_requests": (
                 "Produce requests whose transaction a coordinator is asked about",
                 lambda: metrics.held_produce_requests,
             ),
             "examination_queue_size": (
                 "Produce requests whose records a thread looks through, or will",
-                lambda: len(broker.examiner),
+                lambda: len(examiner),
             ),
-            "partitions": ("Partitions with a replica here", lambda: metrics.partitions.replicas),
-            "leaders": (
-                "Partitions led here",
-                lambda: metrics.partitions.led,
-            ),
-            "fetch_purgatory_size": ("Fetches that wait for data", lambda: broker.purgatory.count(DelayedFetch)),
+            "fetch_purgatory_size": ("Fetches that wait for data", lambda: wakeups.purgatory.count(DelayedFetch)),
             "produce_purgatory_size": (
                 "Produce requests that wait for replicas",
-                lambda: broker.purgatory.count(DelayedProduce),
+                lambda: wakeups.purgatory.count(DelayedProduce),
             ),
-            "cold_read_pool_used_bytes": ("What the pool for cold reads holds", lambda: cold.held_bytes),
-            "cold_read_queue_size": ("Fetches that wait for their turn on the disk", lambda: len(cold.turns)),
-            "flushing_logs": ("Logs whose flush.messages is being synced", lambda: len(broker.flusher)),
+            "flushing_logs": ("Logs whose flush.messages is being synced", lambda: len(wakeups.flusher)),
             "connections": ("Open connections", lambda: len(server.connections)),
-            "adopted_connections": (
-                "Connections handed over by a gateway",
-                lambda: 0 if broker.adopted is None else len(broker.adopted),
-            ),
-            "offline_log_directories": ("Log directories that failed", lambda: len(broker.storage.offline)),
+            "adopted_connections": ("Connections handed over by a gateway", lambda: len(adopted)),
+        }
+    )
+
+
+def count_metadata(metrics: BrokerMetrics, follower: MetadataFollower) -> None:
+    """How far the metadata image is."""
+    metrics.gauges["metadata_offset"] = ("Last applied metadata offset", lambda: follower.applied.offset)
+    metrics.gauges["metadata_stale"] = ("1 while no controller answers", lambda: float(follower.stale))
+
+
+def count_partitions(metrics: BrokerMetrics, open_transactions: LedTransactions) -> None:
+    """Partitions and their transactions, by kind."""
+    metrics.count_partitions = open_transactions.count
+    metrics.gauges.update(
+        {
+            "partitions": ("Partitions with a replica here", lambda: metrics.partitions.replicas),
+            "leaders": ("Partitions led here", lambda: metrics.partitions.led),
             "offline_replicas": (
                 "Partitions with a replica here on a log directory that failed",
                 lambda: metrics.partitions.offline,
             ),
-            "replicas_moving_between_log_dirs": ("Replicas on their way", lambda: len(broker.dir_moves.moves)),
-            "metadata_offset": ("Last applied metadata offset", lambda: broker.follower.applied.offset),
-            "metadata_stale": ("1 while no controller answers", lambda: float(broker.follower.stale)),
         }
     )
 
@@ -162,13 +177,13 @@ def count_replicas(metrics: BrokerMetrics, replicas: Replicas) -> None:
     )
 
 
-def count_dirs(metrics: BrokerMetrics, pressure: DiskPressure, dirs: list[LogDir]) -> None:
+def count_dirs(metrics: BrokerMetrics, pressure: DiskPressure, storage: Storage, dir_moves: DirMoves) -> None:
     """What the fullest log dir does to producers, and what is still to be recovered."""
 
     def worst(read: Callable[[Pressure], float]) -> Callable[[], float]:
         return lambda: 0.0 if (found := pressure.worst()) is None else read(found)
 
-    levels = list(Level)
+    levels, dirs = list(Level), storage.configured
     metrics.gauges.update(
         {
             "log_dir_pressure": (
@@ -187,11 +202,17 @@ def count_dirs(metrics: BrokerMetrics, pressure: DiskPressure, dirs: list[LogDir
                 "Segments that threads are to check, or check now, in logs that an unclean stop left",
                 lambda: sum(log_dir.tails.remaining_segments for log_dir in dirs),
             ),
+            "offline_log_directories": ("Log directories that failed", lambda: len(storage.offline)),
+            "replicas_moving_between_log_dirs": ("Replicas on their way", lambda: len(dir_moves.moves)),
             "log_dir_usable_bytes": ("Free bytes of the fullest log dir", worst(lambda found: found.usable_bytes)),
         }
     )
     metrics.counters.update(
         {
+            "evicted_producer_ids": (
+                "Producer ids that were forgotten because a partition had too many",
+                lambda: sum(log_dir.evicted_producers for log_dir in dirs),
+            ),
             "damaged_segments": (
                 "Segments in which a batch or an index was found damaged",
                 lambda: sum(log_dir.damaged_segments for log_dir in dirs),

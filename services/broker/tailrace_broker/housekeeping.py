@@ -14,8 +14,13 @@ from tailrace.errors import ApiError
 from tailrace.log.directory.log_dir import LogDir
 from tailrace.log.filesystem.pending_deletions import remove_paths
 from tailrace.net.turns import turns
-from tailrace_broker.broker import Broker
+from tailrace_broker.directories.disk_pressure import DiskPressure
+from tailrace_broker.directories.replica_dirs import note_high_watermarks
+from tailrace_broker.directories.storage import Storage
+from tailrace_broker.dynamic_config import DynamicBrokerConfig
+from tailrace_broker.partitions.flusher import Flusher
 from tailrace_broker.partitions.partition import Partition
+from tailrace_broker.partitions.topics import Topics
 
 _CHECKPOINT_MS = 5000
 _FLUSH_MS = 1000
@@ -26,8 +31,21 @@ _REMOVAL_MS = 1000
 class Housekeeping:
     """The broker's background work."""
 
-    def __init__(self, broker: Broker, clock: Clock, log: Any) -> None:
-        self._broker = broker
+    def __init__(
+        self,
+        topics: Topics,
+        storage: Storage,
+        flusher: Flusher,
+        pressure: DiskPressure,
+        config: DynamicBrokerConfig,
+        clock: Clock,
+        log: Any,
+    ) -> None:
+        self._topics = topics
+        self._storage = storage
+        self._flusher = flusher
+        self._pressure = pressure
+        self._config = config
         self._clock = clock
         self._log = log
         self._unflushed: set[Partition] = set()  # a flush of them may become due
@@ -35,7 +53,7 @@ class Housekeeping:
 
     async def run(self) -> None:
         """Runs until cancelled."""
-        config = self._broker.config
+        config = self._config.current
         async with asyncio.TaskGroup() as group:
             group.create_task(self._every(_CHECKPOINT_MS, self.checkpoint))
             group.create_task(self._every(_FLUSH_MS, self.flush))
@@ -56,18 +74,18 @@ class Housekeeping:
         self._take_changed()
         moved, self._unnoted = self._unnoted, set()
         try:
-            for log_dir in await self._broker.note_high_watermarks(moved):
+            for log_dir in await note_high_watermarks(self._topics, self._storage, moved):
                 async for key in turns(list(log_dir.open_logs())):
                     log_dir.note_offsets(key)
                 await asyncio.to_thread(log_dir.write_checkpoints)
         except OSError:
             self._unnoted |= moved
             raise
-        self._broker.flusher.settle_all(self._broker.storage.dirs)  # again, where a disk would not
+        self._flusher.settle_all(self._storage.dirs)  # again, where a disk would not
 
     def _take_changed(self) -> None:
         """Flushes and checkpoints look at what changed since the last look only: idle partitions cost nothing."""
-        changed: set[Partition] = self._broker.node.take_changed()
+        changed: set[Partition] = self._topics.node.take_changed()
         self._unflushed |= changed
         self._unnoted |= changed
 
@@ -76,11 +94,11 @@ class Housekeeping:
         self._take_changed()
         self._unflushed = {partition for partition in self._unflushed if not partition.offline}
         failed: list[OSError] = []
-        async for partition in self._broker.topics.each(self._unflushed):
+        async for partition in self._topics.each(self._unflushed):
             log = partition.opened
             recovery_point = 0 if log is None else log.recovery_point
             try:
-                await self._broker.flusher.upkeep(partition)
+                await self._flusher.upkeep(partition)
             except OSError as error:
                 failed.append(error)
                 continue
@@ -93,28 +111,28 @@ class Housekeeping:
 
     async def measure_space(self) -> None:
         """Producers are slowed, refused and taken again by what is free (directories/disk_pressure.py)."""
-        self._broker.pressure.measure()
+        self._pressure.measure()
 
     async def retain(self) -> None:
         """retention.ms and retention.bytes. A log nobody used since the start is opened only if there may be work."""
-        broker, failed = self._broker, list[Exception]()
-        now_ms = broker.now_ms()
-        for log_dir in broker.storage.dirs:
+        storage, failed = self._storage, list[Exception]()
+        now_ms = self._clock.wall_ms()
+        for log_dir in storage.dirs:
             try:
                 await asyncio.to_thread(log_dir.begin_look(log_dir.unopened()))
             except OSError as error:
                 failed.append(error)
-        async for partition in broker.topics.each():
+        async for partition in self._topics.each():
             try:
-                if partition.opened is None and broker.storage.has_work(partition.topic, partition.index, now_ms):
+                if partition.opened is None and storage.has_work(partition.topic, partition.index, now_ms):
                     _ = partition.log  # opens it
             except (OSError, ApiError) as error:
                 failed.append(error)
         self._take_changed()
         # Those of the last checkpoint are seconds old.
-        await self._broker.note_high_watermarks(self._unnoted)
-        now_ms = broker.now_ms()
-        for log_dir in broker.storage.dirs:
+        await note_high_watermarks(self._topics, self._storage, self._unnoted)
+        now_ms = self._clock.wall_ms()
+        for log_dir in storage.dirs:
             await self._learn_ages(log_dir, now_ms)
             async for key in turns(list(log_dir.open_logs())):
                 try:
@@ -126,8 +144,8 @@ class Housekeeping:
 
     async def remove_files(self) -> None:
         """Removes what was deleted file.delete.delay.ms ago; where that fails it is tried again the next time."""
-        failed, now_ms = list[OSError](), self._broker.now_ms()
-        for log_dir in self._broker.storage.dirs:
+        failed, now_ms = list[OSError](), self._clock.wall_ms()
+        for log_dir in self._storage.dirs:
             while paths := log_dir.pending_deletions.due(now_ms):
                 try:
                     await asyncio.to_thread(remove_paths, log_dir.guard, paths)

@@ -69,18 +69,28 @@ class Lifecycle:
     """Runs for as long as the broker does; `unfenced` is set once the image shows this life as live."""
 
     def __init__(
-        self, follower: MetadataFollower, clock: Clock, backoff: Backoff, registration: BrokerRegistration, log: Any
+        self,
+        follower: MetadataFollower,
+        clock: Clock,
+        backoff: Backoff,
+        registration: BrokerRegistration,
+        log: Any,
+        *,
+        interval_ms: float = 2000,
+        on_epoch: Callable[[int], Awaitable[None]] = _nothing,
+        on_unreachable: Callable[[], Awaitable[None]] = _nothing,
     ) -> None:
+        """on_epoch: the broker was registered with it. on_unreachable: no controller answered a registration."""
         self._follower = follower
         self._clock = clock
         self._backoff = backoff
         self._registration = registration
         self._log = log
-        self.interval_ms: float = 2000
+        self._interval_ms = interval_ms
+        self._on_epoch = on_epoch
+        self._on_unreachable = on_unreachable
         self.broker_epoch = -1
         self.unfenced = asyncio.Event()
-        self.on_epoch: Callable[[int], Awaitable[None]] = _nothing
-        self.on_unreachable: Callable[[], Awaitable[None]] = _nothing  # no controller answered a registration
         self.reported_dirs: frozenset[UUID] = frozenset()  # which the controller knows to be offline
         self._offline_dirs: list[UUID] = []
         self._news = asyncio.Event()
@@ -117,13 +127,13 @@ class Lifecycle:
             answer = await self._follower.ask_controller(request, timeout_ms=_ASK_TIMEOUT_MS)
         except (Disconnected, TimeoutError, ApiError) as failed:
             self._log.warning("registration failed", why=str(failed) or "timed out")
-            await self.on_unreachable()
+            await self._on_unreachable()
             return False
         if answer.error_code != ErrorCode.NONE:
             self._log.warning("registration refused", error=ErrorCode(answer.error_code).name)
             return False
         self.broker_epoch = answer.broker_epoch
-        await self.on_epoch(self.broker_epoch)
+        await self._on_epoch(self.broker_epoch)
         return True
 
     async def _beat(self) -> None:
@@ -144,7 +154,7 @@ class Lifecycle:
                 return
             self._backoff.reset()
             # A fenced broker asks again soon: its next heartbeat is what unfences it.
-            await self._pause(100 if answer.is_fenced else self.interval_ms)
+            await self._pause(100 if answer.is_fenced else self._interval_ms)
 
     async def _pause(self, pause_ms: float) -> None:
         """Until the next heartbeat is due, or a log directory fails."""

@@ -18,11 +18,12 @@ import pytest
 from support.broker import TOPIC_ID, Running, batch, running
 from support.gateway import BOOT_ID, Client, World
 from support.waiting import turns_until
-from tailrace.errors import ErrorCode
+from tailrace.errors import ApiError, ErrorCode
 from tailrace.metadata.image import BrokerImage, PartitionImage, ServiceImage, TopicImage
 from tailrace.metadata.records import Endpoint
 from tailrace.net.client import Client as AskingClient
 from tailrace.net.connection import Connection
+from tailrace.net.context import Connected
 from tailrace.net.identity import Identity
 from tailrace.net.limits.deadlines import ConnectionDeadlines
 from tailrace.net.limits.request_memory import Share
@@ -53,9 +54,7 @@ class Pair:
 
     @property
     def adopted(self) -> Any:
-        adopted = self.broker.broker.adopted
-        assert adopted is not None
-        return adopted
+        return self.broker.listener.adopted
 
     async def handed(self) -> Client:
         """A client whose socket is the broker's by now."""
@@ -254,7 +253,7 @@ async def test_a_quota_that_comes_later_is_charged_from_the_next_request_on(tmp_
     async with paired(tmp_path, quota_max_throttle_ms=str(LONGEST_MS)) as pair:
         client, waiting = await pair.handed(), await pair.handed()
         waiting.send(fetch(pair.broker, 5, offset=2, max_wait_ms=30_000) + produce(6, b"read already"))
-        await turns_until(lambda: pair.broker.broker.purgatory.count(DelayedFetch) == 1)
+        await turns_until(lambda: pair.broker.broker.wakeups.purgatory.count(DelayedFetch) == 1)
         pair.broker.follower.move(quotas=TEST_LIMITED)
         assert (await pair.broker.produce(0, batch(b"wakes"))).base_offset == 2
         assert (await waiting.answer())[0] == 5
@@ -369,7 +368,7 @@ async def test_a_client_that_ends_its_side_gets_its_answers_first(tmp_path: Path
         client.send(fetch(pair.broker, 1, offset=1, max_wait_ms=30_000))
         client.send(produce(2, b"a") + metadata(3) + produce(4, b"b") + metadata(5))
         client.writer.write_eof()
-        await turns_until(lambda: pair.broker.broker.purgatory.count(DelayedFetch) == 1)
+        await turns_until(lambda: pair.broker.broker.wakeups.purgatory.count(DelayedFetch) == 1)
         await pair.broker.produce(0, batch(b"wakes"))
         assert [(await client.answer())[0] for _ in range(5)] == [1, 2, 3, 4, 5]
         assert await client.closed()
@@ -429,7 +428,7 @@ async def test_the_clients_of_a_broker_that_was_given_up_are_closed(tmp_path: Pa
     async with paired(tmp_path) as pair:
         client = await pair.handed()
         client.send(fetch(pair.broker, 5, offset=1, max_wait_ms=30_000))
-        await turns_until(lambda: pair.broker.broker.purgatory.count(DelayedFetch) == 1)
+        await turns_until(lambda: pair.broker.broker.wakeups.purgatory.count(DelayedFetch) == 1)
         pair.world.put(brokers={0: replace(pair.world.follower.image.brokers[0], fenced=True)})
         assert await client.closed()
         await turns_until(lambda: not pair.world.gateway.connections)
@@ -440,7 +439,7 @@ async def test_the_gateways_death_leaves_the_data_path_alone(tmp_path: Path) -> 
     async with paired(tmp_path) as pair:
         client = await pair.handed()
         client.send(fetch(pair.broker, 1, offset=1, max_wait_ms=30_000))
-        await turns_until(lambda: pair.broker.broker.purgatory.count(DelayedFetch) == 1)
+        await turns_until(lambda: pair.broker.broker.wakeups.purgatory.count(DelayedFetch) == 1)
         for link in pair.handed_over:
             link.finish()
         await pair.broker.produce(0, batch(b"second"))
@@ -453,7 +452,7 @@ async def test_a_gateway_that_stops_leaves_its_clients_to_the_broker(tmp_path: P
     async with paired(tmp_path) as pair:
         client = await pair.handed()
         client.send(fetch(pair.broker, 1, offset=1, max_wait_ms=30_000))
-        await turns_until(lambda: pair.broker.broker.purgatory.count(DelayedFetch) == 1)
+        await turns_until(lambda: pair.broker.broker.wakeups.purgatory.count(DelayedFetch) == 1)
         await close_connections(pair.world.gateway)
         assert not pair.world.gateway.connections
         await pair.broker.produce(0, batch(b"second"))
@@ -500,9 +499,12 @@ async def test_the_brokers_end_closes_the_connection_as_kafkas_would(tmp_path: P
         await turns_until(lambda: not pair.world.gateway.connections)
 
 
-async def test_a_broker_that_takes_none_over_is_relayed_to(tmp_path: Path) -> None:
+async def test_a_broker_that_takes_none_over_is_relayed_to(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(connection: Connected) -> None:
+        raise ApiError(ErrorCode.INVALID_REQUEST)
+
     async with paired(tmp_path) as pair:
-        pair.broker.broker.adopted = None
+        monkeypatch.setattr(pair.adopted, "expect", refuse)
         client = await pair.world.client()
         client.send(produce(1, b"a") + metadata(2) + produce(3, b"b"))
         assert [(await client.answer())[0] for _ in range(3)] == [1, 2, 3]

@@ -36,7 +36,7 @@ def state(pair: Pair) -> Any:
     partitions = [
         (p.topic, p.index, p.leader, p.leader_epoch, p.isr, p.shard_epoch) for p in broker.topics.partitions()
     ]
-    return partitions, broker.image, pair.world.follower.image, list(pair.world.follower.asked)
+    return partitions, pair.broker.follower.image, pair.world.follower.image, list(pair.world.follower.asked)
 
 
 @pytest.mark.parametrize("way", ["relayed", "handed over"])

@@ -45,7 +45,7 @@ async def codes(node: Running) -> list[int]:
 
 def epochs(node: Running) -> list[int]:
     """In which leader epochs the records of the partition without other replicas are."""
-    log = node.broker.led("t", ALONE).log
+    log = node.broker.topics.led("t", ALONE).log
     return [log.epochs.epoch_at(offset) for offset in range(log.log_end_offset)]
 
 
@@ -63,8 +63,7 @@ async def registering(node: Running, path: Path) -> AsyncIterator[list[str]]:
     log = structlog.wrap_logger(structlog.PrintLogger(), processors=[say])
     environment = Environment(ManualClock(), random.Random(1), log, path, path / "run", "boot", CollectorRegistry())
     follower: Any = node.follower
-    lifecycle = app.open_lifecycle(follower, node.broker.config, environment, [], node.broker.storage)
-    await app.open_assignments(node.broker, lifecycle, environment)
+    lifecycle = app.open_lifecycle(node.broker, follower, node.broker.config.static, environment, [])
     async with beside(lifecycle.run(-1)):
         await news.wait()
         yield said
@@ -73,7 +72,7 @@ async def registering(node: Running, path: Path) -> AsyncIterator[list[str]]:
 async def test_after_an_unclean_stop_nothing_is_led_in_the_epoch_of_the_earlier_life(tmp_path: Path) -> None:
     async with running(tmp_path, cached(), held_back="yes") as node:
         assert await codes(node) == [NOT_LEADER] * 2
-        await node.broker.on_epoch(9)
+        await node.broker.publisher.on_epoch(9)
         assert await codes(node) == [NOT_LEADER] * 2
         # what the controller decides when a broker registers and is unfenced (brokers.py): no leader, then it again
         known = {0: BrokerImage(0, 9, UUID(int=9), fenced=False)}
@@ -129,7 +128,7 @@ async def test_a_clean_stop_leaves_what_the_next_life_goes_on_with(tmp_path: Pat
     async with running(tmp_path, node.follower.image, held_back="yes") as node:
         assert [node.broker.storage.checkpointed("t", index) for index in (ALONE, SHARED)] == [1, 1]
         assert await codes(node) == [0, 0]
-        leading = node.broker.led("t", SHARED).leading
+        leading = node.broker.topics.led("t", SHARED).leading
         assert leading is not None
         leading.maximal_isr |= {1}
     async with running(tmp_path, node.follower.image, held_back="yes") as node:  # it may be in the ISR by now

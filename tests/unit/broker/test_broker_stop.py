@@ -37,7 +37,7 @@ async def test_while_logs_are_closed_nothing_is_appended_and_no_image_is_taken_u
     seen, really, loop = list[Any](), Storage.close, asyncio.get_running_loop()
 
     async def look() -> None:
-        partition, code = node.broker.leading(b"t", 0, by_id=False)
+        partition, code = node.broker.topics.leading(b"t", 0, by_id=False)
         seen.append((partition, code, partitions[0].leader, node.broker.topics.readable(b"t", 1, by_id=False)))
         elected(node)
 

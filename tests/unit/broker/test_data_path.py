@@ -347,11 +347,11 @@ async def test_a_fetch_waits_for_data_and_is_woken_by_it(tmp_path: Path) -> None
     async with running(tmp_path) as broker:
         waiting = asyncio.create_task(broker.fetch(0, 0, max_wait_ms=60_000))
         await broker.service.ask(DescribeLogDirsRequest(topics=[]), timeout_ms=60_000)
-        other = Running(broker.broker, broker.follower, broker.address, broker.replicas)
+        other = broker.again()
         await other.produce(0, batch(b"news"))
         assert values((await waiting).records) == [b"news"]
         await other.client.close()
-        assert broker.broker.purgatory.count(DelayedFetch) == 0
+        assert broker.broker.wakeups.purgatory.count(DelayedFetch) == 0
 
 
 async def test_a_fetch_below_min_bytes_is_an_empty_success_at_its_timeout(tmp_path: Path) -> None:

@@ -5,22 +5,22 @@ from __future__ import annotations
 import errno
 import shutil
 import threading
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
-import structlog
 
-from support.broker import batch, image, running
+from support.broker import Running, batch, image, running
 from support.log_dirs import Disks, metadata
 from support.waiting import turns_until
-from tailrace.clock import ManualClock
+from tailrace.clock import Clock, ManualClock
 from tailrace.log.directory.log_dir import LogDir
 from tailrace.log.filesystem.memory import MemoryFilesystem
 from tailrace.log.retention import delete_retention
 from tailrace.net.background import beside
-from tailrace.runtime.clock import SystemClock
 from tailrace.wire.messages import DescribeLogDirsRequest
+from tailrace_broker import app
 from tailrace_broker.housekeeping import Housekeeping
 from tailrace_broker.partitions.flusher import Flusher
 
@@ -52,8 +52,8 @@ class Counts:
         return taken
 
 
-def housekeeping(node: Any) -> Housekeeping:
-    return Housekeeping(node.broker, SystemClock(), structlog.get_logger())
+def housekeeping(node: Running, clock: Clock | None = None) -> Housekeeping:
+    return app.open_housekeeping(node.broker, replace(node.environment, clock=clock or node.environment.clock))
 
 
 def content(node: Any, name: str) -> str:
@@ -217,13 +217,13 @@ async def test_retention_reads_how_old_segments_are_in_a_thread(tmp_path: Path) 
 
     asked = image(**{"retention.ms": "1000", "segment.bytes": str(1 << 20)})
     async with running(tmp_path, asked, log_dirs=log_dirs()) as node:
-        log = node.broker.led("t", 0).log
+        log = node.broker.topics.led("t", 0).log
         for number in range(3):
             await node.produce(0, batch(b"%d" % number, timestamp=NOW_MS + number))
             log.roll()
     disk.kill()
     async with running(tmp_path, asked, log_dirs=log_dirs()) as node:
-        partition = node.broker.led("t", 0)
+        partition = node.broker.topics.led("t", 0)
         assert [segment.indexes is not None for segment in partition.log.segments] == [False, False, False, True]
         loop, elsewhere = threading.get_ident(), list[int]()
 
@@ -233,8 +233,7 @@ async def test_retention_reads_how_old_segments_are_in_a_thread(tmp_path: Path) 
 
         disk.drop_caches()
         disk.on_disk_read = heard
-        node.broker.now_ms = lambda: NOW_MS + 1001
-        await housekeeping(node).retain()
+        await housekeeping(node, ManualClock(NOW_MS + 1001)).retain()
         disk.on_disk_read = lambda: None
         assert elsewhere
         assert partition.log.log_start_offset == 1
@@ -260,9 +259,9 @@ async def test_what_was_deleted_goes_by_a_timer_and_does_not_wait_for_retention(
         cut.truncate_to(0)
         gone = node.broker.topics.by_name[b"t"].partitions[1].log
         gone.advance_log_start_offset(1)
-        delete_retention(gone, node.broker.now_ms(), 2)
+        delete_retention(gone, node.environment.clock.wall_ms(), 2)
         assert {path.split("/")[2] for path in left()} == {"t-0", "t-1"}
-        async with beside(Housekeeping(node.broker, clock, structlog.get_logger()).run()):
+        async with beside(housekeeping(node, clock).run()):
             await turns_until(all_gone)
             node.follower.move(topics={}, topic_names={})
             assert {path.split("/")[2].partition(".")[0] for path in left()} == {"t-0", "t-1"}
@@ -275,14 +274,13 @@ async def test_what_cannot_be_removed_for_want_of_a_descriptor_is_removed_later(
         for index in (0, 1):
             await node.produce(index, batch(b"x"))
         node.follower.move(topics={}, topic_names={})
-        now_ms = node.broker.now_ms() + 1_000_000
-        node.broker.now_ms = lambda: now_ms
+        clock = ManualClock(node.environment.clock.wall_ms() + 1_000_000)
         two.disks[0].fail_all(OSError(errno.EMFILE, "too many open files"), ["list"])
         with pytest.raises(OSError, match="too many open files"):
-            await housekeeping(node).remove_files()
+            await housekeeping(node, clock).remove_files()
         assert ["-delete/" in "".join(disk.files()) for disk in two.disks] == [True, False]
         two.disks[0].heal()
-        now_ms += 1_000
-        await housekeeping(node).remove_files()
+        clock.advance(1_000)
+        await housekeeping(node, clock).remove_files()
         assert "-delete/" not in "".join(two.disks[0].files())
         assert two.dirs[0].failure is None

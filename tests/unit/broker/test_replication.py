@@ -100,7 +100,7 @@ async def three(path: Path, **settings: Any) -> AsyncIterator[Three]:
             nodes.append(await stack.enter_async_context(opened))
         cluster = Three(nodes)
         for number, node in enumerate(nodes):
-            await node.broker.on_epoch(100 + number)
+            await node.broker.publisher.on_epoch(100 + number)
         cluster.publish()
         yield cluster
 
@@ -144,7 +144,6 @@ async def test_the_leader_dies_and_the_new_one_goes_on(tmp_path: Path) -> None:
 
 async def test_what_waits_for_commit_is_refused_when_the_leader_changes(tmp_path: Path) -> None:
     async with three(tmp_path) as cluster:
-        cluster.nodes[2].broker.on_changes = lambda changes: None
         first = cluster.nodes[0]
         cluster.publish(replicas=(0, 1, 2, 7), isr=(0, 1, 2, 7))  # 7 never fetches
         waiting = asyncio.create_task(first.produce(0, batch(b"a"), acks=-1))
@@ -291,7 +290,7 @@ async def test_a_consumer_is_sent_to_a_replica_in_sync_and_of_several_to_the_bes
         followers = partition.leading.replicas
 
         def preferred() -> int:
-            return first.broker.preferred_replica(partition, "r", 0)
+            return first.listener.data_path.fetch_parts.hints.preferred_replica(partition, "r", 0)
 
         followers[1].log_end_offset = followers[2].log_end_offset = 1
         followers[1].caught_up_ms, followers[2].caught_up_ms = 8.0, 7.0
@@ -341,9 +340,9 @@ async def test_a_throttle_holds_back_who_catches_up_and_not_the_isr(tmp_path: Pa
         }
         first.follower.move(configs=configs)
         await first.produce(0, batch(b"x" * 5000), acks=-1)
-        assert first.broker.leader_throttle.wait_ms() == 0, "members of the ISR are not counted"
+        assert first.listener.data_path.fetch_parts.leader_throttle.wait_ms() == 0, "members of the ISR are not counted"
         following = last.broker.topics.by_name[b"t"].partitions[0]
-        last.broker.on_changes(Changes([], [], [following]))
+        last.replicas.on_changes(Changes([], [], [following]))
         cluster.publish(isr=(0, 1))
         first.follower.move(configs=configs)
         partition = first.broker.topics.by_name[b"t"].partitions[0]
@@ -351,9 +350,9 @@ async def test_a_throttle_holds_back_who_catches_up_and_not_the_isr(tmp_path: Pa
         partition.leading.replicas[2].caught_up_ms = float("-inf")
         await first.produce(0, batch(b"x" * 5000), acks=-1)
         assert (partition.throttled_for(1), partition.throttled_for(2)) == (False, True)
-        last.broker.on_changes(Changes([following], [], []))
+        last.replicas.on_changes(Changes([following], [], []))
         await turns_until(lambda: log(cluster, 2).log_end_offset == 2)
-        assert first.broker.leader_throttle.wait_ms() > 3000
+        assert first.listener.data_path.fetch_parts.leader_throttle.wait_ms() > 3000
 
 
 async def test_a_follower_fetches_on_when_its_flush_is_done(tmp_path: Path) -> None:
@@ -371,7 +370,7 @@ async def test_a_follower_says_nothing_of_what_it_has_not_flushed(tmp_path: Path
         for node in cluster.nodes:
             node.follower.move(configs={(2, "t"): {"flush.messages": "1"}})
         leading = cluster.nodes[0].broker.topics.by_name[b"t"].partitions[0].leading
-        flusher: Any = cluster.nodes[1].broker.flusher
+        flusher: Any = cluster.nodes[1].broker.wakeups.flusher
         asked, flushes = 0, flusher.request
 
         def request(partition: Any) -> Any:
@@ -412,15 +411,15 @@ async def test_who_catches_up_does_not_starve_the_others(tmp_path: Path) -> None
         base = cluster.image()
         image = replace(base, offset=9, topics={"t": TopicImage("t", TOPIC_ID, two)})
         last = cluster.nodes[2]
-        follow, last.broker.on_changes = last.broker.on_changes, lambda changes: None
         for node in cluster.nodes:
             node.follower.move(
                 **{name: getattr(image, name) for name in ("offset", "topics", "topic_names", "brokers")}
             )
         behind, other = (last.broker.topics.by_name[b"t"].partitions[index] for index in (0, 1))
+        last.replicas.on_changes(Changes([], [], [behind, other]))
         big = batch(b"x" * 90_000)
         await asyncio.gather(*(cluster.nodes[0].produce(0, big, acks=1) for _ in range(60)))
-        follow(Changes([behind, other], [], []))
+        last.replicas.on_changes(Changes([behind, other], [], []))
         progress = []
         for n in range(10):
             assert (await cluster.nodes[0].produce(1, batch(b"%d" % n), acks=-1)).error_code == 0
@@ -435,13 +434,13 @@ async def test_the_lag_is_what_the_leaders_last_answer_left_to_fetch(tmp_path: P
         await cluster.nodes[0].produce(0, batch(b"a"), acks=-1)
         last = cluster.nodes[2]
         behind = last.broker.topics.by_name[b"t"].partitions[0]
-        last.broker.on_changes(Changes([], [], [behind]))
+        last.replicas.on_changes(Changes([], [], [behind]))
         cluster.publish(isr=(0, 1))
         leading = cluster.nodes[0].broker.topics.by_name[b"t"].partitions[0].leading
         assert leading is not None
         leading.replicas[2].caught_up_ms = float("-inf")
         await asyncio.gather(*(cluster.nodes[0].produce(0, batch(b"x" * 90_000), acks=-1) for _ in range(10)))
-        last.broker.on_changes(Changes([behind], [], []))
+        last.replicas.on_changes(Changes([behind], [], []))
         lags = {}
         while behind.log.log_end_offset < 11:
             lags[behind.log.log_end_offset] = last.replicas.max_lag()
@@ -477,7 +476,7 @@ async def cutting(path: Path, monkeypatch: pytest.MonkeyPatch, **settings: Any) 
         for node in (second, third):
             partition = node.broker.topics.by_name[b"t"].partitions[0]
             await turns_until(lambda partition=partition: partition.high_watermark == 1)  # type: ignore[misc]
-            node.broker.on_changes(Changes([], [], [partition]))
+            node.replicas.on_changes(Changes([], [], [partition]))
         for _ in range(3):
             assert (await first.produce(0, batch(b"lost"), acks=1)).error_code == 0
         disk = SlowCuts(monkeypatch)
@@ -571,7 +570,7 @@ async def test_a_cut_that_fails_though_the_disk_is_sound_is_tried_again_after_a_
         assert partition.recovering
         assert cuts == []  # the first was under way; no other was begun
         disk.fail = None
-        broker.recoveries.on_recovered("t", 0)  # as after the rest
+        broker.publisher.recoveries.ended(("t", 0))  # as after the rest
         await turns_until(lambda: 0 in cluster.partition.isr)
         assert log(cluster, 0).read(0, 1000).read() == log(cluster, 1).read(0, 1000).read()
 
@@ -645,11 +644,11 @@ async def test_more_partitions_move_in_one_answer_than_a_request_names_new_ones(
         await show_many(cluster, many)
         replicas = list(last.broker.topics.by_name[b"t"].partitions.values())
         await turns_until(lambda: all(replica.opened for replica in replicas))
-        last.broker.on_changes(Changes([], [], replicas))
+        last.replicas.on_changes(Changes([], [], replicas))
         answers = await asyncio.gather(*(leader.produce(n, batch(b"a"), acks=1) for n in range(many)))
         assert [answer.error_code for answer in answers] == [0] * many
         with structlog.testing.capture_logs() as lines:
-            last.broker.on_changes(Changes(replicas, [], []))
+            last.replicas.on_changes(Changes(replicas, [], []))
             await turns_until(lambda: all(replica.log.log_end_offset == 1 for replica in replicas))
             assert (await leader.produce(0, batch(b"b"), acks=-1)).error_code == 0
         assert [line["why"] for line in lines if line["event"] == "a partition cannot follow"] == []
@@ -674,7 +673,7 @@ async def test_partitions_that_are_not_followed_any_more_are_forgotten_by_and_by
         assert [answer.error_code for answer in answers] == [0] * 12
         monkeypatch.setattr(fetcher, "encode_replica_fetch", encode)
         replicas = list(last.broker.topics.by_name[b"t"].partitions.values())
-        last.broker.on_changes(Changes([], [], replicas[1:]))
+        last.replicas.on_changes(Changes([], [], replicas[1:]))
         assert (await cluster.nodes[0].produce(0, batch(b"b"), acks=-1)).error_code == 0
         await turns_until(lambda: sum(forgotten) == 11)
     assert max(forgotten) <= 4

@@ -19,10 +19,10 @@ VERSIONS = [4, 5, 11, 12, 13]
 
 def write(broker: Running, *batches: bytearray) -> None:
     """As a coordinator."""
-    partition = broker.broker.led("t", 0)
+    partition = broker.broker.topics.led("t", 0)
     answers = partition.append([memoryview(data) for data in batches], 1000, from_client=False)
     assert not any(answer.error_code for answer in answers), answers
-    broker.broker.appended(partition)
+    broker.broker.wakeups.appended(partition)
 
 
 def offsets(row: Any) -> list[int]:
@@ -104,16 +104,15 @@ async def test_clients_need_a_transactional_id_for_transactions(tmp_path: Path) 
 async def test_a_transaction_that_nobody_ends_is_counted(tmp_path: Path) -> None:
     async with running(tmp_path) as broker:
         write(broker, data_batch(7))  # of 1970
-        assert (await broker.broker.count_partitions()).with_late_transactions == 1
+        assert (await broker.broker.metrics.count_partitions()).with_late_transactions == 1
         write(broker, marker_batch(7, COMMIT))
-        assert not (await broker.broker.count_partitions()).with_late_transactions
+        assert not (await broker.broker.metrics.count_partitions()).with_late_transactions
 
 
 async def test_the_metrics_name_the_partitions_with_open_late_and_hanging_transactions(tmp_path: Path) -> None:
     async with running(tmp_path) as broker:
         write(broker, data_batch(7))
         metrics = broker.broker.metrics
-        metrics.count_partitions = broker.broker.count_partitions
         await metrics.prepare()
         metrics.hanging = lambda: [("t", 0, 1)]
         families = {family.name: family.samples for family in metrics.collect()}

@@ -20,7 +20,9 @@ NAMED_WITHOUT_EFFECT = {
     "ssl.endpoint.identification.algorithm": "the commands obey it as clients, in the file of --command-config",
     "remote.storage.enable": "import-kafka refuses topics that have it",
 }
-_ATTRIBUTE = re.compile(r"(?:(?<=config\.)|(?<=settings\.)|(?<=self\.))([a-z0-9_]+)|getattr\([^()]*\"([a-z0-9_]+)\"")
+_ATTRIBUTE = re.compile(
+    r"(?:(?<=config\.)|(?<=config\.current\.)|(?<=dynamic\.current\.)|(?<=settings\.)|(?<=self\.))([a-z0-9_]+)|getattr\([^()]*\"([a-z0-9_]+)\""
+)
 _LITERAL = re.compile(r"\"([a-z0-9]+(?:\.[a-z0-9]+)+)\"")
 
 

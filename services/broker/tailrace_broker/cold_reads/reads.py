@@ -104,11 +104,14 @@ class FairQueue:
 class ColdReads:
     """Who reads from the disk for one broker, and what waits for it."""
 
-    def __init__(self, worker: ColdWorker | None = None) -> None:
+    def __init__(
+        self, worker: ColdWorker | None = None, walk: Callable[[BackgroundScan, _Done], None] | None = None
+    ) -> None:
+        """walk: scans a damaged segment in a thread."""
         self.worker = InThreads() if worker is None else worker
         self._closed = False
         self.turns = FairQueue(MOST_AT_ONCE)
-        self.walk: Callable[[BackgroundScan, _Done], None] = _refuse  # put in by the broker: its lookups do that
+        self._walk = _refuse if walk is None else walk
         self.count = 0  # fetches that had to wait for the disk
         self.bytes = 0  # what was brought for them into the page cache,
         self.pool_bytes = 0  # and into the pool
@@ -123,7 +126,7 @@ class ColdReads:
         walks = [one.scan for one in wanted if not isinstance(one, NeedsPages) and isinstance(one.scan, BackgroundScan)]
         if walks:  # the rest is asked for again when the first of them is over
             job = ColdRead((), done)
-            self.walk(walks[0], job.tell)
+            self._walk(walks[0], job.tell)
             return job
         reader = cold_reader(state, self.worker.carry, self.begin)
         pool = self.worker.pool if self.worker.reads_apart else None

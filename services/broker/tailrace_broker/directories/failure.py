@@ -7,36 +7,42 @@ it heartbeats the controller would leave it the leaderships.
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 from tailrace.clock import Clock
 from tailrace.log.directory.log_dir import LogDir, LogDirRefused
+from tailrace_broker.directories.storage import Storage
+from tailrace_broker.dynamic_config import DynamicBrokerConfig
 from tailrace_broker.lifecycle import Lifecycle
-
-if TYPE_CHECKING:
-    from tailrace_broker.broker import Broker
 
 
 class DirWatch:
     """Hears of failures in any thread and acts on the loop."""
 
-    def __init__(self, broker: Broker, lifecycle: Lifecycle, clock: Clock, log: Any) -> None:
-        self._broker = broker
+    def __init__(
+        self,
+        storage: Storage,
+        on_dir_failed: Callable[[LogDir], None],
+        lifecycle: Lifecycle,
+        config: DynamicBrokerConfig,
+        clock: Clock,
+        log: Any,
+    ) -> None:
+        self._storage = storage
+        self._on_dir_failed = on_dir_failed
+        self._config = config
         self._lifecycle = lifecycle
         self._clock = clock
         self._log = log
         self._known: set[LogDir] = set()
         self._lost: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         loop = asyncio.get_running_loop()
-
-        def on_failure(log_dir: LogDir) -> None:
-            loop.call_soon_threadsafe(self.failed, log_dir)
-
-        broker.storage.on_failure = on_failure
+        storage.subscribe(lambda log_dir: loop.call_soon_threadsafe(self.failed, log_dir))
 
     async def run(self) -> None:
         """Until cancelled; raises LogDirRefused when the broker must stop."""
-        for log_dir in self._broker.storage.offline:
+        for log_dir in self._storage.offline:
             self.failed(log_dir)
         raise LogDirRefused(await self._lost)
 
@@ -53,14 +59,14 @@ class DirWatch:
                 mark=log_dir.guard.mark,
                 why=str(log_dir.guard.unmarked),
             )
-        self._broker.on_dir_failed(log_dir)
-        if not self._broker.storage.dirs:
+        self._on_dir_failed(log_dir)
+        if not self._storage.dirs:
             self._stop(f"no log directory is left: {log_dir.path} failed with {log_dir.failure}")
             return
         if not log_dir.readable:
             return  # never registered, so the controller does not count on it
         self._lifecycle.report_offline(log_dir.directory_id)
-        self._clock.call_later(self._broker.config.log_dir_failure_timeout_ms, lambda: self._overdue(log_dir))
+        self._clock.call_later(self._config.current.log_dir_failure_timeout_ms, lambda: self._overdue(log_dir))
 
     def _overdue(self, log_dir: LogDir) -> None:
         if log_dir.directory_id not in self._lifecycle.reported_dirs:

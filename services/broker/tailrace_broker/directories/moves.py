@@ -22,11 +22,12 @@ from tailrace.log.directory.log_dir import LogDir
 from tailrace.log.log import Log
 from tailrace.log.read import CACHED, NeedsPages, Records
 from tailrace_broker.directories.disk_pressure import DiskPressure
+from tailrace_broker.directories.replica_dirs import ReplicaDirs
 from tailrace_broker.directories.storage import Storage
-from tailrace_broker.partitions.flusher import Flusher
 from tailrace_broker.partitions.partition import Partition
 from tailrace_broker.partitions.throttle import Throttle
 from tailrace_broker.partitions.topics import Topics
+from tailrace_broker.partitions.wakeups import WakeUps
 
 _MOST_TRIES = 4
 _PIECE_BYTES = 1 << 20
@@ -73,18 +74,16 @@ class DirMoves:
         *,
         storage: Storage,
         topics: Topics,
-        flusher: Flusher,
+        wakeups: WakeUps,
         pressure: DiskPressure,
+        replica_dirs: ReplicaDirs,
         rate: Callable[[], int],
-        on_placed: Callable[[Partition], None],
-        on_swapped: Callable[[Partition], None],
     ) -> None:
         self._storage = storage
         self._topics = topics
-        self._flusher = flusher
+        self._wakeups = wakeups
         self._pressure = pressure
-        self._on_placed = on_placed  # a replica that has no log yet has another dir
-        self._on_swapped = on_swapped  # the copy is the partition's log
+        self._replica_dirs = replica_dirs
         self._clock = clock
         self._log = log
         self._room = asyncio.Semaphore(at_a_time(config, len(storage.configured)))
@@ -128,7 +127,7 @@ class DirMoves:
         if storage.place_of(partition.topic, partition.index) is target:
             return
         if partition.opened is None and storage.prefer(partition.topic, partition.index, target):
-            self._on_placed(partition)
+            self._replica_dirs.report(partition)
             return
         move = self.moves[partition] = Move(partition, target)
         self._start(move)
@@ -203,9 +202,9 @@ class DirMoves:
                 cuts = source.cuts
             elif source.log_start_offset == start and self._copy_rest(source, future):
                 move.left = self._swap(move, source, future)
-                if await self._flusher.everything(partition):
+                if await self._wakeups.flusher.everything(partition):
                     taken = self._storage.take_away(_place(move), move.left)
-                    if await self._flusher.settle(move.left) and taken:
+                    if await self._wakeups.flusher.settle(move.left) and taken:
                         self._storage.swept(_place(move), target)
                 return
 
@@ -283,7 +282,8 @@ class DirMoves:
         left = self._storage.swap(partition.topic, partition.index, move.target, future, partition.high_watermark)
         partition.take_over(future)
         partition.advance()
-        self._on_swapped(partition)
+        self._wakeups.committed(partition)
+        self._replica_dirs.report(partition)
         return left
 
 

@@ -38,8 +38,7 @@ class Storage:
     ) -> None:
         """known: the image that the start begins with, which may be of an earlier life."""
         self.configured = tuple(dirs)
-        # Hears of each dir that fails, in whichever thread that was.
-        self.on_failure: Callable[[LogDir], None] = lambda log_dir: None
+        self._subscribers: list[Callable[[LogDir], object]] = []
         self._config = config
         self._wall_ms = wall_ms
         self._image = MetadataImage()
@@ -60,7 +59,12 @@ class Storage:
         self._held = Counter(self._places.values())
 
     def _failed(self, log_dir: LogDir, failure: OSError) -> None:
-        self.on_failure(log_dir)  # which is set after this was built
+        for subscriber in self._subscribers:
+            subscriber(log_dir)
+
+    def subscribe(self, subscriber: Callable[[LogDir], object]) -> None:
+        """Calls it with each dir that fails, in whichever thread that was."""
+        self._subscribers.append(subscriber)
 
     def _found(self, place: tuple[str, int], log_dir: LogDir, known: MetadataImage) -> None:
         """A dir may hold what lies in another one too; which is right is told here, or by the image's topic id.

@@ -19,15 +19,13 @@ from tailrace.net.identity import Identity
 from tailrace.net.large import Large
 from tailrace.net.turns import in_turns, turns
 from tailrace.wire.hot.fetch import FetchPartition, PartitionData, encode_fetch_answer, node_endpoints
-from tailrace_broker.cold_reads.reads import ColdReads
-from tailrace_broker.fetch.delayed import AskedFetch, DelayedFetch
+from tailrace_broker.fetch.delayed import AskedFetch, DelayedFetch, FetchParts
 from tailrace_broker.fetch.read import Reads
 from tailrace_broker.fetch.sessions import wanted
 from tailrace_broker.partitions.follower import UNKNOWN_EPOCH, diverges
 from tailrace_broker.partitions.partition import FetchIsolation
 
 if TYPE_CHECKING:
-    from tailrace_broker.broker import Broker
     from tailrace_broker.partitions.partition import Partition
 
 _NONE_ABORTED: Sequence[tuple[int, int]] = ()
@@ -71,9 +69,9 @@ class ConsumerFetch(DelayedFetch):
         "_work",
     )
 
-    def __init__(self, broker: Broker, cold_reads: ColdReads, asked: AskedFetch, large: Large, once: bool) -> None:
+    def __init__(self, parts: FetchParts, asked: AskedFetch, large: Large, once: bool) -> None:
         """large: the thread that encodes very many rows. once: no partition is named twice."""
-        super().__init__(broker, cold_reads, asked)
+        super().__init__(parts, asked)
         self._identity: Identity = asked.connection.session.identity
         committed = asked.request.isolation_level == _READ_COMMITTED
         self._isolation = FetchIsolation.TXN_COMMITTED if committed else FetchIsolation.HIGH_WATERMARK
@@ -155,7 +153,7 @@ class ConsumerFetch(DelayedFetch):
         for partition, place in list(self._places.items()):
             partition.waiters.add(self)
             if partition.high_watermark != place.high_watermark:
-                self._broker.purgatory.mark(partition)  # written to after it was looked at
+                self._parts.purgatory.mark(partition)  # written to after it was looked at
 
     def _collecting(self) -> _Steps:
         """What could be answered now, with slices in place of records, and whether that is enough.
@@ -163,7 +161,7 @@ class ConsumerFetch(DelayedFetch):
         Yields where others should have their turn: a row takes some microseconds, a log that is opened for it more.
         """
         request, rows, failed = self._request, [], False
-        most_bytes = min(request.max_bytes, self._broker.config.fetch_max_bytes)
+        most_bytes = min(request.max_bytes, self._parts.config.current.fetch_max_bytes)
         reads = self._reads = self._new_reads(most_bytes)
         self._full_up, self._work = False, 0
         for key, want in wanted(request, None) if self._wants is None else self._wants:
@@ -180,13 +178,13 @@ class ConsumerFetch(DelayedFetch):
 
     def _one(self, key: bytes, want: FetchPartition, reads: Reads) -> PartitionData:
         """The partition's row, with a slice in place of its records; without where those are missing."""
-        broker = self._broker
+        topics, hints = self._parts.topics, self._parts.hints
         version, isolation = self._version, self._isolation
         committed = isolation is FetchIsolation.TXN_COMMITTED
-        find = broker.readable if version >= _ANY_REPLICA_FROM else broker.leading
+        find = topics.readable if version >= _ANY_REPLICA_FROM else topics.leading
         partition, code = find(key, want.partition, by_id=version >= 13)
         if partition is None:
-            hint = broker.leader_hint(key, want.partition) if version >= 12 else None
+            hint = hints.leader(key, want.partition) if version >= 12 else None
             return PartitionData(want.partition, code, -1, -1, -1, None, hint if code in _MOVED else None, True)
         if partition.opened is None:
             self._work = _MOST_ROWS  # a pause may follow each row from here on
@@ -202,7 +200,7 @@ class ConsumerFetch(DelayedFetch):
                 if diverging is not None:
                     return PartitionData(want.partition, 0, *_marks(partition), None, None, True, diverging=diverging)
             if partition.leading is not None and (rack := self._request.rack_id):
-                preferred = broker.preferred_replica(partition, rack, want.fetch_offset)
+                preferred = hints.preferred_replica(partition, rack, want.fetch_offset)
                 if preferred >= 0:
                     return PartitionData(want.partition, 0, *_marks(partition), None, None, True, preferred=preferred)
             left, piece, aborted = reads.left_bytes, None, _NONE_ABORTED
@@ -235,7 +233,7 @@ class ConsumerFetch(DelayedFetch):
 
     def _is_enough(self, place: _Place) -> bool:
         """Whether the partition's row is an answer now, or what it has got more makes min_bytes full."""
-        most_bytes = min(self._request.max_bytes, self._broker.config.fetch_max_bytes)
+        most_bytes = min(self._request.max_bytes, self._parts.config.current.fetch_max_bytes)
         row = self._one(place.key, place.want, self._new_reads(most_bytes))
         if row.error_code or row.preferred >= 0 or row.diverging is not None or row.records is None:
             return True
@@ -325,7 +323,7 @@ class ConsumerFetch(DelayedFetch):
         last = topics[-1][0] if topics else None
         for key, row in rows:
             if row.records:
-                self._broker.metrics.bytes_out += len(row.records)
+                self._parts.metrics.bytes_out += len(row.records)
                 served.append((key, row.partition))
             if row.leader is not None:
                 hinted.add(row.leader[0])
@@ -348,7 +346,7 @@ class ConsumerFetch(DelayedFetch):
         version = self._version
         tags = b"\x00"
         if hinted and version >= 16:
-            tags = node_endpoints(self._broker.endpoints(hinted, self._identity))
+            tags = node_endpoints(self._parts.hints.endpoints(hinted, self._identity))
         return version, self._correlation_id, session_id, 0, topics, tags
 
 

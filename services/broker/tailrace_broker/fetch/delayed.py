@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from abc import abstractmethod
 from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tailrace.wire.hot.fetch import Fetch
@@ -18,7 +19,32 @@ from tailrace_broker.fetch.sessions import Session
 from tailrace_broker.waiting.operation import DelayedOperation
 
 if TYPE_CHECKING:
-    from tailrace_broker.broker import Broker
+    from collections.abc import Callable
+
+    from tailrace.clock import Clock
+    from tailrace_broker.dynamic_config import DynamicBrokerConfig
+    from tailrace_broker.hints import Hints
+    from tailrace_broker.metrics import BrokerMetrics
+    from tailrace_broker.partitions.throttle import Throttle
+    from tailrace_broker.partitions.topics import Topics
+    from tailrace_broker.replication.isr import IsrUpdates
+    from tailrace_broker.waiting.purgatory import Purgatory
+
+
+@dataclass(frozen=True)
+class FetchParts:
+    """What the fetches of one broker share."""
+
+    topics: Topics
+    purgatory: Purgatory
+    cold_reads: ColdReads
+    config: DynamicBrokerConfig
+    hints: Hints  # of consumers
+    isr: IsrUpdates  # of followers
+    leader_throttle: Throttle
+    metrics: BrokerMetrics
+    clock: Clock
+    new_session_id: Callable[[], int]
 
 
 class AskedFetch(NamedTuple):
@@ -36,12 +62,11 @@ class DelayedFetch(DelayedOperation):
     """One request until its answer. A subclass looks at its partitions, encodes, and leaves those it waits at."""
 
     __slots__ = (
-        "_broker",
-        "_cold_reads",
         "_correlation_id",
         "_failed",
         "_full",
         "_job",
+        "_parts",
         "_reads",
         "_request",
         "_session",
@@ -53,10 +78,9 @@ class DelayedFetch(DelayedOperation):
     )
     _reads: Reads  # of the last look
 
-    def __init__(self, broker: Broker, cold_reads: ColdReads, asked: AskedFetch) -> None:
+    def __init__(self, parts: FetchParts, asked: AskedFetch) -> None:
         super().__init__()
-        self._broker = broker
-        self._cold_reads = cold_reads
+        self._parts = parts
         self._version, self._correlation_id = asked.version, asked.correlation_id
         self._request, self._session, self._full = asked.request, asked.session, asked.full
         self._takes_files: bool = asked.connection.sends_files
@@ -76,12 +100,12 @@ class DelayedFetch(DelayedOperation):
         return self.future
 
     def _park(self, keys: Iterable[Any]) -> None:
-        self._broker.purgatory.park(self, keys, self._request.max_wait_ms)
+        self._parts.purgatory.park(self, keys, self._request.max_wait_ms)
 
     def _ask_disk(self) -> None:
         """Has what is missing brought; the whole request is looked at again then."""
         self._tries += 1
-        self._job = self._cold_reads.start(self._state, list(self._reads.missing), self._answered_by_disk)
+        self._job = self._parts.cold_reads.start(self._state, list(self._reads.missing), self._answered_by_disk)
 
     def _answered_by_disk(self, error: OSError | None) -> None:
         self._job = None

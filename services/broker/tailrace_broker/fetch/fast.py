@@ -15,22 +15,23 @@ from tailrace.wire.hot.fetch import Fetch, decode_fetch
 from tailrace.wire.hot.fetch_heads import FetchHead, FetchHeads
 from tailrace_broker.cold_reads.memory import IN_MEMORY
 from tailrace_broker.cold_reads.readers import loaded, scans
-from tailrace_broker.cold_reads.reads import ColdReads
+from tailrace_broker.fetch.delayed import FetchParts
 from tailrace_broker.fetch.plain import LARGE_FETCH_BYTES, PlainFetch
 from tailrace_broker.fetch.sessions import FINAL_EPOCH
 
 if TYPE_CHECKING:
-    from tailrace_broker.broker import Broker
     from tailrace_broker.partitions.partition import Partition
 
 
 class FastFetch:
     """In front of a PlainFetch."""
 
-    def __init__(self, broker: Broker, plain: PlainFetch, cold_reads: ColdReads) -> None:
-        self._broker = broker
+    def __init__(self, parts: FetchParts, plain: PlainFetch) -> None:
+        self._topics = parts.topics
+        self._config = parts.config
+        self._metrics = parts.metrics
+        self._cold_reads = parts.cold_reads
         self._plain = plain
-        self._cold_reads = cold_reads
         self._heads = FetchHeads()
 
     def handle(self, connection: Any, version: int, correlation_id: int, body: memoryview) -> Any:
@@ -95,16 +96,16 @@ class FastFetch:
 
         NeedsPages where those are all that the answer needs.
         """
-        broker, leader_epoch = self._broker, head.leader_epoch
+        topics, leader_epoch = self._topics, head.leader_epoch
         partition: Partition | None = head.place
-        if partition is None or partition.leader != broker.node_id:
-            partition, _ = broker.leading(head.key, head.index, by_id=head.by_id)
+        if partition is None or partition.leader != topics.node_id:
+            partition, _ = topics.leading(head.key, head.index, by_id=head.by_id)
             head.place = partition
         if partition is None or head.last_epoch >= 0 or (leader_epoch >= 0 and leader_epoch != partition.leader_epoch):
             return None
         if partition.leading is not None and (head.rack_id or not partition.settled):
             return None
-        limit = min(head.max_bytes, broker.config.fetch_max_bytes)
+        limit = min(head.max_bytes, self._config.current.fetch_max_bytes)
         try:
             log, mark = partition.log, partition.high_watermark
             if log.producers.transactions.first_unstable_offset < mark or (head.committed and log.segments.has_aborted):
@@ -119,7 +120,7 @@ class FastFetch:
             return None  # the plain way says why
         if records is None:
             return NeedsPages(found, found.closed)
-        broker.metrics.bytes_out += len(records)
+        self._metrics.bytes_out += len(records)
         return head.answer(correlation_id, mark, log.log_start_offset, records)
 
 

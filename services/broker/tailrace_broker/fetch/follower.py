@@ -12,15 +12,13 @@ from typing import TYPE_CHECKING, Any
 
 from tailrace.errors import ApiError, ErrorCode
 from tailrace.wire.hot.fetch import Fetch, FetchPartition, PartitionData, encode_fetch_answer
-from tailrace_broker.cold_reads.reads import ColdReads
-from tailrace_broker.fetch.delayed import AskedFetch, DelayedFetch
+from tailrace_broker.fetch.delayed import AskedFetch, DelayedFetch, FetchParts
 from tailrace_broker.fetch.read import Reads
 from tailrace_broker.fetch.sessions import MOST_PARTITIONS, FetchSessions, wanted
 from tailrace_broker.partitions.partition import FetchIsolation, FetchPosition
 from tailrace_broker.replication.caught_up import CaughtUp, FollowedPartitions
 
 if TYPE_CHECKING:
-    from tailrace_broker.broker import Broker
     from tailrace_broker.partitions.partition import Partition
     from tailrace_broker.replication.caught_up import Read
 
@@ -31,24 +29,23 @@ _NOTHING = b""
 class FollowerFetches:
     """The leader's side for one broker."""
 
-    def __init__(self, broker: Broker, cold_reads: ColdReads) -> None:
-        self._broker = broker
-        self._cold_reads = cold_reads
+    def __init__(self, parts: FetchParts) -> None:
+        self._parts = parts
         # A fetch looks at what is new in its session: that may be as long as the broker has partitions.
         self.sessions = FetchSessions(_SESSIONS, most_of_one=MOST_PARTITIONS)
 
     def serve(self, connection: Any, version: int, correlation_id: int, request: Fetch) -> Any:
         """The answer's buffers at once, or a future of them."""
-        broker = self._broker
+        parts = self._parts
         if not connection.session.is_service:
             code = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
             return encode_fetch_answer(version, correlation_id, 0, code, [])
         try:
-            session, full = self.sessions.open(request, broker.monotonic_ms(), broker.new_session_id())
+            session, full = self.sessions.open(request, parts.clock.monotonic_ms(), parts.new_session_id())
         except ApiError as refused:
             return encode_fetch_answer(version, correlation_id, 0, refused.code, [])
         asked = AskedFetch(connection, version, correlation_id, request, session, full)
-        fetch = FollowerFetch(broker, self._cold_reads, asked)
+        fetch = FollowerFetch(parts, asked)
         fetch.hear()
         return fetch.begin()
 
@@ -58,8 +55,8 @@ class FollowerFetch(DelayedFetch):
 
     __slots__ = ("_followed", "_rows", "_to_read", "_waits_for")
 
-    def __init__(self, broker: Broker, cold_reads: ColdReads, asked: AskedFetch) -> None:
-        super().__init__(broker, cold_reads, asked)
+    def __init__(self, parts: FetchParts, asked: AskedFetch) -> None:
+        super().__init__(parts, asked)
         self._rows: list[tuple[bytes, PartitionData]] = []  # errors and divergences: answered at once
         self._to_read: list[Read] = []  # but for what is quiet
         session = asked.session
@@ -98,7 +95,7 @@ class FollowerFetch(DelayedFetch):
             for key, want in wanted(self._request, None):
                 self._look_at(key, want)
             return
-        followed.heard(self._request.replica_epoch, self._broker.monotonic_ms())
+        followed.heard(self._request.replica_epoch, self._parts.clock.monotonic_ms())
         for place, unnamed in list(followed.others.items()):
             key, want = place[0], session.wants[place]
             partition = self._look_at(key, want)
@@ -109,7 +106,7 @@ class FollowerFetch(DelayedFetch):
 
     def _look_at(self, key: bytes, want: FetchPartition) -> Partition | None:
         """Takes note of one position; the partition if it is to be read."""
-        partition, code = self._broker.leading(key, want.partition, by_id=self._version >= 13)
+        partition, code = self._parts.topics.leading(key, want.partition, by_id=self._version >= 13)
         if partition is None:
             self._rows.append((key, _refused(want.partition, code)))
             return None
@@ -133,7 +130,7 @@ class FollowerFetch(DelayedFetch):
             self._rows.append((key, row))
             return False
         self._to_read.append((key, want, partition, partition.leading))
-        self._broker.heard(partition)
+        self._parts.isr.on_fetch_position(partition)
         return True
 
     def ready(self) -> bool:
@@ -153,7 +150,7 @@ class FollowerFetch(DelayedFetch):
     def _held_back(self, partition: Partition) -> bool:
         """KIP-73: throttled, and the rate is used up."""
         throttled = partition.throttled_for(self._request.replica_id)
-        return throttled and self._broker.leader_throttle.wait_ms() > 0
+        return throttled and self._parts.leader_throttle.wait_ms() > 0
 
     def try_complete(self, key: Any) -> None:
         """Looks at the partition that has news alone: one of thousands, each time that somebody writes."""
@@ -169,7 +166,7 @@ class FollowerFetch(DelayedFetch):
 
     def _is_moved(self, read: Read) -> bool:
         _, _, partition, heard_by = read
-        return heard_by is not partition.leading or partition.leader != self._broker.node_id
+        return heard_by is not partition.leading or partition.leader != self._parts.topics.node_id
 
     def _drop_moved(self) -> None:
         """What was heard in another leadership than the present one is refused, not read."""
@@ -177,7 +174,7 @@ class FollowerFetch(DelayedFetch):
             return
         kept = []
         for key, want, partition, heard_by in self._to_read:
-            leading, code = self._broker.leading(key, want.partition, by_id=self._version >= 13)
+            leading, code = self._parts.topics.leading(key, want.partition, by_id=self._version >= 13)
             if leading is not partition or partition.leading is None:
                 self._rows.append((key, _refused(want.partition, code or ErrorCode.NOT_LEADER_OR_FOLLOWER)))
             elif want.current_leader_epoch not in (-1, partition.leader_epoch):
@@ -209,7 +206,7 @@ class FollowerFetch(DelayedFetch):
     def _reply(self) -> list[Any] | None:
         """The answer's buffers; None if it comes later because the disk must be waited for."""
         rows, reads = [], self._new_reads(self._request.max_bytes)
-        throttle, charged = self._broker.leader_throttle, 0
+        throttle, charged = self._parts.leader_throttle, 0
         self._reads = reads
         for key, want, partition, _ in self._to_read:
             if self._has_no_news(key, want, partition):
@@ -243,7 +240,7 @@ class FollowerFetch(DelayedFetch):
             topics.setdefault(key, []).append(row)
         for key, row in rows:
             if row.records:
-                self._broker.metrics.replication_bytes_out += len(row.records)
+                self._parts.metrics.replication_bytes_out += len(row.records)
                 served.append((key, row.partition))
             if session is None or session.news(key, row) or self._full:
                 topics.setdefault(key, []).append(row)

@@ -18,21 +18,17 @@ from __future__ import annotations
 import asyncio
 from contextlib import nullcontext
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tailrace.errors import ApiError
 from tailrace.net.garbage_collection import COLLECTIONS
 from tailrace.net.large import Large
 from tailrace.net.limits.answer_memory import of_rows
 from tailrace.wire.hot.fetch import Fetch, decode_fetch, encode_fetch_answer, fetch_once, free_rows
-from tailrace_broker.cold_reads.reads import ColdReads
 from tailrace_broker.fetch.consumer import ConsumerFetch
-from tailrace_broker.fetch.delayed import AskedFetch
+from tailrace_broker.fetch.delayed import AskedFetch, FetchParts
 from tailrace_broker.fetch.follower import FollowerFetches
 from tailrace_broker.fetch.sessions import FetchSessions
-
-if TYPE_CHECKING:
-    from tailrace_broker.broker import Broker
 
 LARGE_FETCH_BYTES = 16 * 1024  # some 500 partitions: a thread decodes it
 # Some 10,000: a collection walks fewer in well under a millisecond. A client without sessions sends all its partitions
@@ -44,11 +40,10 @@ _ROW_TIMES = 10  # a row of 32 bytes takes some 320 while it is answered
 class PlainFetch:
     """Fetch for one broker."""
 
-    def __init__(self, broker: Broker, sessions: FetchSessions, cold_reads: ColdReads) -> None:
-        self._broker = broker
+    def __init__(self, parts: FetchParts, sessions: FetchSessions) -> None:
+        self._parts = parts
         self._sessions = sessions
-        self._cold_reads = cold_reads
-        self._followers = FollowerFetches(broker, cold_reads)
+        self._followers = FollowerFetches(parts)
         self._large = Large()
 
     def handle(self, connection: Any, version: int, correlation_id: int, body: memoryview) -> Any:
@@ -74,13 +69,13 @@ class PlainFetch:
         """As handle, of a request that is decoded. once: it names no partition twice."""
         if request.replica_id >= 0:
             return self._followers.serve(connection, version, correlation_id, request)
-        broker = self._broker
+        parts = self._parts
         try:
-            session, full = self._sessions.open(request, broker.monotonic_ms(), broker.new_session_id())
+            session, full = self._sessions.open(request, parts.clock.monotonic_ms(), parts.new_session_id())
         except ApiError as refused:
             return encode_fetch_answer(version, correlation_id, 0, refused.code, [])
         asked = AskedFetch(connection, version, correlation_id, request, session, full)
-        return ConsumerFetch(broker, self._cold_reads, asked, self._large, once).begin()
+        return ConsumerFetch(parts, asked, self._large, once).begin()
 
 
 def _decode_once(version: int, body: memoryview) -> Fetch:

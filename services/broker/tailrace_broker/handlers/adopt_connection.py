@@ -9,17 +9,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tailrace.errors import ApiError, ErrorCode
+from tailrace.errors import ErrorCode
 from tailrace.net.context import Context
 from tailrace.wire.messages import AdoptConnectionRequest, AdoptConnectionResponse
 
 if TYPE_CHECKING:
-    from tailrace_broker.broker import Broker
+    from tailrace_broker.connections.adopted import Adopted
 
 
-async def handle(request: AdoptConnectionRequest, context: Context, broker: Broker) -> AdoptConnectionResponse:
+async def handle(request: AdoptConnectionRequest, context: Context, adopted: Adopted) -> AdoptConnectionResponse:
     """INVALID_REQUEST off a Unix socket."""
-    if broker.adopted is None:
-        raise ApiError(ErrorCode.INVALID_REQUEST, "this broker takes no connections over")
-    broker.adopted.expect(context.connection)
+    adopted.expect(context.connection)
     return AdoptConnectionResponse(error_code=ErrorCode.NONE)

@@ -13,7 +13,9 @@ from tailrace.wire.messages import AlterReplicaLogDirsRequest, AlterReplicaLogDi
 from tailrace_broker.handlers.rows import each_row
 
 if TYPE_CHECKING:
-    from tailrace_broker.broker import Broker
+    from tailrace_broker.directories.moves import DirMoves
+    from tailrace_broker.directories.storage import Storage
+    from tailrace_broker.partitions.topics import Topics
 
 _Topic = AlterReplicaLogDirsResponse.AlterReplicaLogDirTopicResult
 _Row = _Topic.AlterReplicaLogDirPartitionResult
@@ -21,7 +23,9 @@ _LONGEST_NAME = 255
 _FUTURE_NAME = len("-.-future") + 32
 
 
-async def handle(request: AlterReplicaLogDirsRequest, context: Context, broker: Broker) -> AlterReplicaLogDirsResponse:
+async def handle(
+    request: AlterReplicaLogDirsRequest, context: Context, topics: Topics, storage: Storage, dir_moves: DirMoves
+) -> AlterReplicaLogDirsResponse:
     """Each partition has its own error; topics come in the order they were asked.
 
     Of a partition that is named more than once the last place counts.
@@ -30,29 +34,29 @@ async def handle(request: AlterReplicaLogDirsRequest, context: Context, broker: 
     for asked in request.dirs:
         for topic in asked.topics:
             paths.setdefault(topic.name, {}).update(dict.fromkeys(topic.partitions, asked.path))
-    topics = [
+    results = [
         _Topic(
             topic_name=name,
             partitions=[
-                _Row(partition_index=index, error_code=int(_move(broker, path, name, index)))
+                _Row(partition_index=index, error_code=int(_move(topics, storage, dir_moves, path, name, index)))
                 async for index, path in each_row(rows.items())
             ],
         )
         for name, rows in paths.items()
     ]
-    return AlterReplicaLogDirsResponse(results=topics)
+    return AlterReplicaLogDirsResponse(results=results)
 
 
-def _move(broker: Broker, path: str, topic: str, index: int) -> ErrorCode:
+def _move(topics: Topics, storage: Storage, dir_moves: DirMoves, path: str, topic: str, index: int) -> ErrorCode:
     """Kafka's order of checks."""
     if len(f"{topic}{index}") + _FUTURE_NAME > _LONGEST_NAME:
         return ErrorCode.INVALID_TOPIC_EXCEPTION
-    log_dir = broker.storage.named(path)
+    log_dir = storage.named(path)
     if log_dir is None:
         return ErrorCode.LOG_DIR_NOT_FOUND
     if log_dir.failure is not None:
         return ErrorCode.KAFKA_STORAGE_ERROR
-    row = broker.topics.by_name.get(topic.encode())
+    row = topics.by_name.get(topic.encode())
     if row is None or not 0 <= index < len(row.image.partitions):
         return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     partition = row.partitions.get(index)
@@ -62,5 +66,5 @@ def _move(broker: Broker, path: str, topic: str, index: int) -> ErrorCode:
         return ErrorCode.KAFKA_STORAGE_ERROR
     if partition.recovering:
         return ErrorCode.REPLICA_NOT_AVAILABLE
-    broker.dir_moves.move(partition, log_dir)
+    dir_moves.move(partition, log_dir)
     return ErrorCode.NONE

@@ -12,36 +12,44 @@ from tailrace_broker.handlers.rows import partition_rows
 from tailrace_broker.waiting import offset_wait
 
 if TYPE_CHECKING:
+    from tailrace.clock import Clock
     from tailrace.log.directory.log_dir import LogDir
-    from tailrace_broker.broker import Broker
+    from tailrace_broker.directories.storage import Storage
     from tailrace_broker.partitions.partition import Partition
+    from tailrace_broker.partitions.topics import Topics
+    from tailrace_broker.partitions.wakeups import WakeUps
 
 _Topic = DeleteRecordsResponse.DeleteRecordsTopicResult
 _Row = _Topic.DeleteRecordsPartitionResult
 
 
-async def handle(request: DeleteRecordsRequest, context: Context, broker: Broker) -> DeleteRecordsResponse:
+async def handle(
+    request: DeleteRecordsRequest, context: Context, topics: Topics, storage: Storage, wakeups: WakeUps, clock: Clock
+) -> DeleteRecordsResponse:
     """Answers the new log start offset of each partition."""
-    until_ms = broker.monotonic_ms() + request.timeout_ms
+    until_ms = clock.monotonic_ms() + request.timeout_ms
     found: dict[str, list[Any]] = {topic.name: [] for topic in request.topics}
     begun: dict[LogDir, Callable[[], None]] = {}  # checkpoints
     async for topic, row in partition_rows(request.topics):
-        found[topic.name].append(_begin(broker, topic.name, row.partition_index, row.offset, begun))
+        found[topic.name].append(_begin(topics, storage, wakeups, topic.name, row, begun))
     # On the disk before it is acknowledged: a crash must not bring back what was deleted.
-    await broker.flusher.log_starts(begun)
+    await wakeups.flusher.log_starts(begun)
     for rows in found.values():
         for at, one in enumerate(rows):
             if not isinstance(one, _Row):
                 partition, offset = one
-                left_ms = max(0.0, until_ms - broker.monotonic_ms())
-                rows[at] = await _wait(broker, partition, offset, left_ms)
+                left_ms = max(0.0, until_ms - clock.monotonic_ms())
+                rows[at] = await _wait(topics, storage, wakeups, partition, offset, left_ms)
     return DeleteRecordsResponse(topics=[_Topic(name=name, partitions=rows) for name, rows in found.items()])
 
 
-def _begin(broker: Broker, topic: str, index: int, offset: int, begun: dict[LogDir, Callable[[], None]]) -> Any:
+def _begin(
+    topics: Topics, storage: Storage, wakeups: WakeUps, topic: str, row: Any, begun: dict[LogDir, Callable[[], None]]
+) -> Any:
     """The refusal, or the (partition, offset) that the disk and its other replicas have to give up first."""
+    index, offset = row.partition_index, row.offset
     try:
-        partition = broker.led(topic, index)
+        partition = topics.led(topic, index)
         if partition.internal:
             raise ApiError(ErrorCode.INVALID_TOPIC_EXCEPTION)
         log = partition.log
@@ -52,10 +60,10 @@ def _begin(broker: Broker, topic: str, index: int, offset: int, begun: dict[LogD
         if offset < 0 or offset > partition.high_watermark:
             raise ApiError(ErrorCode.OFFSET_OUT_OF_RANGE)
         log.advance_log_start_offset(offset)
-        if (log_dir := broker.storage.place_of(topic, index)) is not None:
+        if (log_dir := storage.place_of(topic, index)) is not None:
             begun[log_dir] = log_dir.begin_log_start_checkpoint((topic, index), log)
-        broker.node.changed.add(partition)
-        broker.appended(partition)
+        topics.node.changed.add(partition)
+        wakeups.appended(partition)
         return partition, offset
     except ApiError as refused:
         return _refused(index, refused.code)
@@ -63,16 +71,18 @@ def _begin(broker: Broker, topic: str, index: int, offset: int, begun: dict[LogD
         return _refused(index, ErrorCode.KAFKA_STORAGE_ERROR)
 
 
-async def _wait(broker: Broker, partition: Partition, offset: int, timeout_ms: float) -> Any:
+async def _wait(
+    topics: Topics, storage: Storage, wakeups: WakeUps, partition: Partition, offset: int, timeout_ms: float
+) -> Any:
     """The answer once the other replicas have given the records up; what others wait for goes on meanwhile."""
     index = partition.index
     try:
-        broker.led(partition.topic, index)
-        log_dir = broker.storage.place_of(partition.topic, index)
+        topics.led(partition.topic, index)
+        log_dir = storage.place_of(partition.topic, index)
         if log_dir is not None and log_dir.failure is not None:
             raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR)
         if partition.low_watermark < offset:
-            await offset_wait.reached(partition.deletions, offset, broker.purgatory, timeout_ms)
+            await offset_wait.reached(partition.deletions, offset, wakeups.purgatory, timeout_ms)
         return _answered(index, partition.low_watermark)
     except ApiError as refused:
         return _refused(index, refused.code)

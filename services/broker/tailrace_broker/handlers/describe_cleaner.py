@@ -9,21 +9,23 @@ from tailrace.net.context import Context
 from tailrace.wire.messages import DescribeCleanerRequest, DescribeCleanerResponse
 
 if TYPE_CHECKING:
-    from tailrace_broker.broker import Broker
+    from tailrace_broker.compaction.cleaner import Cleaner
+    from tailrace_broker.partitions.topics import Topics
 
 _Row = DescribeCleanerResponse.CleanedPartition
 
 
-async def handle(request: DescribeCleanerRequest, context: Context, broker: Broker) -> DescribeCleanerResponse:
+async def handle(
+    request: DescribeCleanerRequest, context: Context, topics: Topics, cleaner: Cleaner
+) -> DescribeCleanerResponse:
     """A row per replica whose log is open and compacted; a log that nobody used since the start has none."""
-    row = broker.topics.by_id.get(request.topic_id.bytes) if request.topic_id is not None else None
+    row = topics.by_id.get(request.topic_id.bytes) if request.topic_id is not None else None
     if row is None:
         raise ApiError(ErrorCode.UNKNOWN_TOPIC_ID)
-    cleaner = broker.cleaner
     rows = []
     for index, partition in sorted(row.partitions.items()):
-        ratio = cleaner.dirty_ratio(partition) if cleaner is not None else None
-        if cleaner is None or ratio is None or partition.opened is None:
+        ratio = cleaner.dirty_ratio(partition)
+        if ratio is None or partition.opened is None:
             continue
         place = (partition.topic_id, index)
         rows.append(

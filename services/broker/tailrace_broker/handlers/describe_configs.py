@@ -9,20 +9,19 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from tailrace.config import describe, loggers
+from tailrace.config import Config, describe, loggers
 from tailrace.errors import ErrorCode
 from tailrace.kafka.resources import ALL_BROKERS, ConfigResource, ConfigSource
 from tailrace.metadata import names
 from tailrace.net.address import Address
 from tailrace.net.context import Context
 from tailrace.net.identity import Identity
+from tailrace.net.metadata.follower import MetadataFollower
 from tailrace.runtime import logs
 from tailrace.wire.messages import DescribeConfigsRequest, DescribeConfigsResponse
-
-if TYPE_CHECKING:
-    from tailrace_broker.broker import Broker
+from tailrace_broker.dynamic_config import DynamicBrokerConfig
 
 _Result = DescribeConfigsResponse.DescribeConfigsResult
 _Entry = _Result.DescribeConfigsResourceResult
@@ -31,56 +30,58 @@ _ADVERTISED_LISTENERS = "advertised.listeners"
 _CATCH_UP_MS = 500.0
 
 
-async def handle(request: DescribeConfigsRequest, context: Context, broker: Broker) -> DescribeConfigsResponse:
+async def handle(
+    request: DescribeConfigsRequest, context: Context, config: DynamicBrokerConfig, follower: MetadataFollower
+) -> DescribeConfigsResponse:
     """One result per asked resource."""
-    await _up_to_date(request, broker)
-    identity = context.connection.session.identity
+    await _up_to_date(request, follower)
+    identity, node_id = context.connection.session.identity, config.static.node_id
 
     @cache
     def rows(kind: int) -> list[Any]:  # whoever asks more than once gets the same ones
         if kind == ConfigResource.BROKER_LOGGER:
             entries = loggers.described(logs.log_levels())
         else:
-            image, name = broker.image, str(broker.node_id)
+            image, name = follower.image, str(node_id)
             entries = describe.broker(
-                broker.static_config,
+                config.static,
                 image.config(ConfigResource.BROKER, ALL_BROKERS),
                 image.config(ConfigResource.BROKER, name),
             )
-            entries = [_advertised(entry, broker, identity) for entry in entries]
+            entries = [_advertised(entry, config.current, identity) for entry in entries]
         synonyms, documentation = (
             request.include_synonyms,
             request.include_documentation or kind == ConfigResource.BROKER_LOGGER,
         )
         return [wire_entry(entry, synonyms=synonyms, documentation=documentation) for entry in entries]
 
-    results = [_describe(asked, broker, rows) for asked in request.resources]
+    results = [_describe(asked, node_id, rows) for asked in request.resources]
     return DescribeConfigsResponse(results=results)
 
 
-async def _up_to_date(request: DescribeConfigsRequest, broker: Broker) -> None:
+async def _up_to_date(request: DescribeConfigsRequest, follower: MetadataFollower) -> None:
     """Whoever altered a config of this broker, at the controller, reads what was written."""
     kinds = {asked.resource_type for asked in request.resources}
-    if not broker.follower.stale and ConfigResource.BROKER in kinds:
-        await broker.follower.catch_up(_CATCH_UP_MS)
+    if not follower.stale and ConfigResource.BROKER in kinds:
+        await follower.catch_up(_CATCH_UP_MS)
 
 
-def _advertised(entry: describe.ConfigEntry, broker: Broker, identity: Identity) -> describe.ConfigEntry:
+def _advertised(entry: describe.ConfigEntry, config: Config, identity: Identity) -> describe.ConfigEntry:
     """Where clients come by the gateway, its address for this broker, as if it stood in the broker's own file."""
     if entry.name != _ADVERTISED_LISTENERS or entry.value or not identity.advertised_host:
         return entry
-    if broker.config.gateway_advertise == "brokers":
+    if config.gateway_advertise == "brokers":
         return entry
-    advertised = Address(identity.advertised_host, identity.base_port + broker.node_id)
-    value = f"{broker.config.gateway_security_protocol}://{advertised}"
+    advertised = Address(identity.advertised_host, identity.base_port + config.node_id)
+    value = f"{config.gateway_security_protocol}://{advertised}"
     source = ConfigSource.STATIC_BROKER_CONFIG
     synonym = describe.SynonymEntry(entry.name, value, source)
     return replace(entry, value=value, source=source, synonyms=(synonym,))
 
 
-def _describe(asked: Any, broker: Broker, rows: Callable[[int], list[Any]]) -> Any:
+def _describe(asked: Any, node_id: int, rows: Callable[[int], list[Any]]) -> Any:
     kind, name = asked.resource_type, asked.resource_name
-    refusal, configs = _refusal(kind, name, broker.node_id), []
+    refusal, configs = _refusal(kind, name, node_id), []
     if refusal is None:
         wanted = set(asked.configuration_keys or ())  # none named is all, as null is
         configs = [row for row in rows(kind) if not wanted or row.name in wanted]

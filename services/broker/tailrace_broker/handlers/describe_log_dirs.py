@@ -20,8 +20,9 @@ from tailrace.wire.messages import DescribeLogDirsRequest, DescribeLogDirsRespon
 
 if TYPE_CHECKING:
     from tailrace.log.directory.log_dir import LogDir
-    from tailrace_broker.broker import Broker
-    from tailrace_broker.directories.moves import Move
+    from tailrace_broker.directories.moves import DirMoves, Move
+    from tailrace_broker.directories.storage import Storage
+    from tailrace_broker.partitions.topics import Topics
 
 _Dir = DescribeLogDirsResponse.DescribeLogDirsResult
 _Topic = _Dir.DescribeLogDirsTopic
@@ -30,24 +31,26 @@ _UNKNOWN_BYTES = -1
 _ROW_BYTES = 24  # of one partition; at most so many for a topic, short of its name
 
 
-async def handle(request: DescribeLogDirsRequest, context: Context, broker: Broker) -> DescribeLogDirsResponse:
+async def handle(
+    request: DescribeLogDirsRequest, context: Context, topics: Topics, storage: Storage, dir_moves: DirMoves
+) -> DescribeLogDirsResponse:
     """One entry per log dir; null topics means all, an empty list means none.
 
     MESSAGE_TOO_LARGE for a log dir that the answer has no room for.
     """
     wanted = None
     if request.topics is not None:
-        wanted = _here(request.topics, broker)
-    lags = {(p.topic, p.index): p.lag async for p in broker.topics.each()}
+        wanted = _here(request.topics, storage)
+    lags = {(p.topic, p.index): p.lag async for p in topics.each()}
     results, budget = [], AnswerBudget()
-    for log_dir, places in broker.storage.placed():
+    for log_dir, places in storage.placed():
         await _look(log_dir, places if wanted is None else wanted)
         asked = [(place, lags.get(place, 0)) for place in places if wanted is None or place in wanted]
         try:
             log_dir.guard.check()
             coming = [
                 move
-                for move in broker.dir_moves.moves.values()
+                for move in dir_moves.moves.values()
                 if move.target is log_dir
                 and move.left is None
                 and (wanted is None or (move.partition.topic, move.partition.index) in wanted)
@@ -62,9 +65,9 @@ async def handle(request: DescribeLogDirsRequest, context: Context, broker: Brok
     return DescribeLogDirsResponse(error_code=0, results=results)
 
 
-def _here(topics: list[Any], broker: Broker) -> set[tuple[str, int]]:
+def _here(topics: list[Any], storage: Storage) -> set[tuple[str, int]]:
     """What of it lies in any log dir."""
-    here = {place for _, places in broker.storage.placed() for place in places}
+    here = {place for _, places in storage.placed() for place in places}
     return here.intersection((topic.topic, index) for topic in topics for index in topic.partitions)
 
 

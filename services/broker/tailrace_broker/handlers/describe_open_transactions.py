@@ -6,30 +6,30 @@ For the gateway's REST API: Kafka's DescribeProducers would have to ask every pa
 from __future__ import annotations
 
 from heapq import nsmallest
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from tailrace.net.context import Context
 from tailrace.wire.messages import DescribeOpenTransactionsRequest, DescribeOpenTransactionsResponse
-from tailrace_broker.transactions.open_transactions import OpenTransaction
-
-if TYPE_CHECKING:
-    from tailrace_broker.broker import Broker
+from tailrace_broker.transactions.hanging import HangingTransactions
+from tailrace_broker.transactions.open_transactions import LedTransactions, OpenTransaction
 
 _MOST_TOLD: Final = 1_000
 _Row = DescribeOpenTransactionsResponse.OpenTransaction
 
 
 async def handle(
-    request: DescribeOpenTransactionsRequest, context: Context, broker: Broker
+    request: DescribeOpenTransactionsRequest,
+    context: Context,
+    open_transactions: LedTransactions,
+    hanging: HangingTransactions,
 ) -> DescribeOpenTransactionsResponse:
     """Late ones before others, then the one whose producer is silent for longest; 1,000 at most."""
     found: list[OpenTransaction] = []
     most = max(0, min(request.transactions_max, _MOST_TOLD))
-    async for rows in broker.open_transactions():
+    async for rows in open_transactions.by_partition():
         found += rows
         if len(found) > 2 * _MOST_TOLD:
             found = nsmallest(_MOST_TOLD, found, key=_urgency)
-    hanging = broker.hanging.found if broker.hanging is not None else frozenset()
     return DescribeOpenTransactionsResponse(
         error_code=0,
         transactions=[
@@ -41,7 +41,7 @@ async def handle(
                 start_offset=one.start_offset,
                 last_timestamp=one.last_timestamp_ms,
                 is_late=one.is_late,
-                is_hanging=one.is_late and one.place in hanging,
+                is_hanging=one.is_late and one.place in hanging.found,
             )
             for one in nsmallest(most, found, key=_urgency)
         ],

@@ -27,39 +27,39 @@ from tailrace.wire.messages import DescribeProducersRequest
 from tailrace_broker.handlers.rows import each_row
 
 if TYPE_CHECKING:
-    from tailrace_broker.broker import Broker
+    from tailrace_broker.partitions.topics import Topics
 
 _NO_TOPIC = "This server does not host this topic-partition."
 
 
-async def handle(request: DescribeProducersRequest, context: Context, broker: Broker) -> EncodeBuffer:
+async def handle(request: DescribeProducersRequest, context: Context, topics: Topics) -> EncodeBuffer:
     """The answer's body, with one row per partition that is asked for; errors are per partition."""
-    topics, texts, budget = [], RefusalTexts(), AnswerBudget()
+    described, texts, budget = [], RefusalTexts(), AnswerBudget()
     for topic in request.topics:  # what is named twice is named once by now (wire/repeats.py)
-        wrong = _wrong_topic(broker, topic.name)
+        wrong = _wrong_topic(topics, topic.name)
         found = []
         async for index in each_row(topic.partition_indexes):
             if wrong is None:
-                found.append(await _describe(broker, topic.name, index, budget, texts))
+                found.append(await _describe(topics, topic.name, index, budget, texts))
             else:
                 found.append(PartitionProducers(index, int(wrong.code), texts.of(wrong.message)))
-        topics.append((topic.name, found))
-    return encode_describe_producers(topics)
+        described.append((topic.name, found))
+    return encode_describe_producers(described)
 
 
-def _wrong_topic(broker: Broker, name: str) -> ApiError | None:
+def _wrong_topic(topics: Topics, name: str) -> ApiError | None:
     """What every partition of it is refused with."""
     if (why := names.refusal(name)) is not None:
         return ApiError(ErrorCode.INVALID_TOPIC_EXCEPTION, why)
-    if name.encode() not in broker.topics.by_name:
+    if name.encode() not in topics.by_name:
         return ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, _NO_TOPIC)
     return None
 
 
 async def _describe(
-    broker: Broker, topic: str, index: int, budget: AnswerBudget, texts: RefusalTexts
+    topics: Topics, topic: str, index: int, budget: AnswerBudget, texts: RefusalTexts
 ) -> PartitionProducers:
-    partition, code = broker.readable(topic.encode(), index, by_id=False)
+    partition, code = topics.readable(topic.encode(), index, by_id=False)
     if partition is None:
         return PartitionProducers(index, int(code))
     try:

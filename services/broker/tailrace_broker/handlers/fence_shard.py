@@ -13,35 +13,46 @@ from tailrace.errors import ApiError, ErrorCode
 from tailrace.metadata.image import MetadataImage
 from tailrace.net.context import Context
 from tailrace.wire.messages import FenceShardRequest, FenceShardResponse
-from tailrace_broker.partitions.shard_barriers import barrier
+from tailrace_broker.partitions.shard_barriers import ShardEpochs, barrier
 from tailrace_broker.waiting import offset_wait
 
 _COMMIT_TIMEOUT_MS = 5000
 _NEWS_TIMEOUT_MS = 1000.0
 
 if TYPE_CHECKING:
-    from tailrace_broker.broker import Broker
+    from tailrace.clock import Clock
+    from tailrace.net.metadata.follower import MetadataFollower
     from tailrace_broker.partitions.partition import Partition
+    from tailrace_broker.partitions.topics import Topics
+    from tailrace_broker.partitions.wakeups import WakeUps
 
 
-async def handle(request: FenceShardRequest, context: Context, broker: Broker) -> FenceShardResponse:
+async def handle(
+    request: FenceShardRequest,
+    context: Context,
+    topics: Topics,
+    wakeups: WakeUps,
+    follower: MetadataFollower,
+    clock: Clock,
+) -> FenceShardResponse:
     """Answers the barrier's offset. NOT_COORDINATOR to an older epoch, UNKNOWN_LEADER_EPOCH to one nobody gave."""
-    await _known(request, broker)
-    await _opened(request, broker)
-    partition = _led(request, context, broker)
-    if broker.refuse_shard_epoch(partition, request.shard_epoch) == ErrorCode.UNKNOWN_LEADER_EPOCH:
-        await _news(partition, request.shard_epoch, broker)
-        partition = _led(request, context, broker)
-    if code := broker.refuse_shard_epoch(partition, request.shard_epoch):
+    shard_epochs = ShardEpochs(lambda: follower.image)
+    await _known(request, follower)
+    await _opened(request, topics, wakeups)
+    partition = _led(request, context, topics)
+    if shard_epochs.refusal(partition, request.shard_epoch) == ErrorCode.UNKNOWN_LEADER_EPOCH:
+        await _news(partition, request.shard_epoch, follower)
+        partition = _led(request, context, topics)
+    if code := shard_epochs.refusal(partition, request.shard_epoch):
         raise ApiError(ErrorCode(code))
-    now_ms = broker.now_ms()
+    now_ms = clock.wall_ms()
     batch = memoryview(barrier(request.shard_epoch, request.coordinator_id, now_ms))
     (answer,) = partition.append([batch], now_ms, from_client=False)
     if answer.error_code:
         raise ApiError(ErrorCode(answer.error_code))
-    broker.appended(partition)
+    wakeups.appended(partition)
     if partition.high_watermark <= answer.base_offset:
-        await offset_wait.reached(partition.commits, answer.base_offset + 1, broker.purgatory, _COMMIT_TIMEOUT_MS)
+        await offset_wait.reached(partition.commits, answer.base_offset + 1, wakeups.purgatory, _COMMIT_TIMEOUT_MS)
     return FenceShardResponse(
         error_code=0,
         barrier_offset=answer.base_offset,
@@ -50,10 +61,10 @@ async def handle(request: FenceShardRequest, context: Context, broker: Broker) -
     )
 
 
-def _led(request: FenceShardRequest, context: Context, broker: Broker) -> Partition:
+def _led(request: FenceShardRequest, context: Context, topics: Topics) -> Partition:
     if request.topic_id is None:
         raise ApiError(ErrorCode.UNKNOWN_TOPIC_ID)
-    partition, code = broker.leading(request.topic_id.bytes, request.partition, by_id=True)
+    partition, code = topics.leading(request.topic_id.bytes, request.partition, by_id=True)
     if partition is None:
         raise ApiError(ErrorCode(code))
     if not partition.internal or not context.connection.session.is_service:
@@ -61,23 +72,23 @@ def _led(request: FenceShardRequest, context: Context, broker: Broker) -> Partit
     return partition
 
 
-async def _known(request: FenceShardRequest, broker: Broker) -> None:
+async def _known(request: FenceShardRequest, follower: MetadataFollower) -> None:
     """The owner of a new topic's shard often knows the topic before this broker does: gives the image a moment."""
     topic_id = request.topic_id
-    if topic_id is not None and broker.follower.applied.topic_by_id(topic_id) is None:
+    if topic_id is not None and follower.applied.topic_by_id(topic_id) is None:
         with suppress(TimeoutError):
-            await broker.follower.wait_for(lambda image: image.topic_by_id(topic_id) is not None, _NEWS_TIMEOUT_MS)
+            await follower.wait_for(lambda image: image.topic_by_id(topic_id) is not None, _NEWS_TIMEOUT_MS)
 
 
-async def _opened(request: FenceShardRequest, broker: Broker) -> None:
+async def _opened(request: FenceShardRequest, topics: Topics, wakeups: WakeUps) -> None:
     """The logs of a new topic are opened one after the other: waits for the turn of this one, which is the next."""
     topic_id = request.topic_id
-    partition = None if topic_id is None else broker.topics.to_be_opened(topic_id.bytes, request.partition)
+    partition = None if topic_id is None else topics.to_be_opened(topic_id.bytes, request.partition)
     if partition is not None:
-        await offset_wait.news(partition, broker.purgatory, _NEWS_TIMEOUT_MS)
+        await offset_wait.news(partition, wakeups.purgatory, _NEWS_TIMEOUT_MS)
 
 
-async def _news(partition: Partition, shard_epoch: int, broker: Broker) -> None:
+async def _news(partition: Partition, shard_epoch: int, follower: MetadataFollower) -> None:
     """The new owner often knows of its epoch before this broker does: gives the image a moment."""
     key = (partition.topic, partition.index)
 
@@ -86,4 +97,4 @@ async def _news(partition: Partition, shard_epoch: int, broker: Broker) -> None:
         return shard is not None and shard.shard_epoch >= shard_epoch
 
     with suppress(TimeoutError):
-        await broker.follower.wait_for(given, _NEWS_TIMEOUT_MS)
+        await follower.wait_for(given, _NEWS_TIMEOUT_MS)

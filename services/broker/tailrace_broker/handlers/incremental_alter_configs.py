@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tailrace.config import loggers
 from tailrace.config.alter import AlterConfigOp
@@ -14,12 +14,9 @@ from tailrace.net.context import Context
 from tailrace.runtime import logs
 from tailrace.wire.messages import IncrementalAlterConfigsRequest, IncrementalAlterConfigsResponse
 
-if TYPE_CHECKING:
-    from tailrace_broker.broker import Broker
-
 
 async def handle(
-    request: IncrementalAlterConfigsRequest, context: Context, broker: Broker
+    request: IncrementalAlterConfigsRequest, context: Context, node_id: int
 ) -> IncrementalAlterConfigsResponse:
     """One result per resource; the levels of one change together or not at all."""
     times = Counter((resource.resource_type, resource.resource_name) for resource in request.resources)
@@ -29,7 +26,7 @@ async def handle(
         try:
             if times[resource.resource_type, resource.resource_name] > 1:
                 raise ApiError(ErrorCode.INVALID_REQUEST, "Each resource must appear at most once.")
-            _alter(resource, broker, validate_only=request.validate_only)
+            _alter(resource, node_id, validate_only=request.validate_only)
         except ApiError as refused:
             code, message = refused.code, refused.message
         rows.append(
@@ -43,14 +40,14 @@ async def handle(
     return IncrementalAlterConfigsResponse(responses=rows)
 
 
-def _alter(resource: Any, broker: Broker, *, validate_only: bool) -> None:
+def _alter(resource: Any, node_id: int, *, validate_only: bool) -> None:
     kind, name = resource.resource_type, resource.resource_name
     if kind != ConfigResource.BROKER_LOGGER:
         raise ApiError(ErrorCode.INVALID_REQUEST, f"a broker alters its loggers, not resource type {kind}")
     if (number := names.broker_number(name)) is None:
         raise ApiError(ErrorCode.INVALID_REQUEST, f"Node id must be an integer, but it is: {name}")
-    if number != broker.node_id:
-        why = f"Unexpected node id. Expected {broker.node_id}, but received {name}"
+    if number != node_id:
+        why = f"Unexpected node id. Expected {node_id}, but received {name}"
         raise ApiError(ErrorCode.INVALID_REQUEST, why)
     changes = [AlterConfigOp(one.name, one.config_operation, one.value) for one in resource.configs]
     levels = loggers.altered(logs.log_levels(), changes)
@@ -58,6 +55,6 @@ def _alter(resource: Any, broker: Broker, *, validate_only: bool) -> None:
         return
     for logger, level in levels.items():
         logs.set_log_level(logger, level)
-        logs.logger("broker", broker.node_id, named=False).warning(
+        logs.logger("broker", node_id, named=False).warning(
             "log level altered", logger=logger, level=level or "its parent's"
         )

@@ -15,14 +15,14 @@ from tailrace.wire.messages import InitProducerIdRequest, InitProducerIdResponse
 NO_PRODUCER_ID = NO_PRODUCER_EPOCH = -1
 
 if TYPE_CHECKING:
-    from tailrace_broker.broker import Broker
+    from tailrace_broker.produce.producer_ids import ProducerIds
 
 
-async def handle(request: InitProducerIdRequest, context: Context, broker: Broker) -> InitProducerIdResponse:
+async def handle(request: InitProducerIdRequest, context: Context, producer_ids: ProducerIds) -> InitProducerIdResponse:
     """Answers a producer id out of this broker's block."""
     if request.transactional_id is not None:
         raise ApiError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
     if (request.producer_id == NO_PRODUCER_ID) != (request.producer_epoch == NO_PRODUCER_EPOCH):
         raise ApiError(ErrorCode.INVALID_REQUEST)
-    producer_id = await broker.producer_ids.next_id()
+    producer_id = await producer_ids.next_id()
     return InitProducerIdResponse(error_code=0, producer_id=producer_id, producer_epoch=0)

@@ -39,8 +39,9 @@ from tailrace_broker.fetch.lookups import LogChanged
 from tailrace_broker.handlers.rows import each_row, partition_rows
 
 if TYPE_CHECKING:
-    from tailrace_broker.broker import Broker
+    from tailrace_broker.fetch.lookups import Lookups
     from tailrace_broker.partitions.partition import Partition
+    from tailrace_broker.partitions.topics import Topics
 
 _READ_COMMITTED = 1
 # How often a lookup is done: each time files of the log were cut, replaced or deleted under the last one.
@@ -57,9 +58,9 @@ _NEVER = 1 << 15  # any other negative time means nothing, in no version
 class EndsPath:
     """ListOffsets that can be answered at once, on one broker's hot path."""
 
-    def __init__(self, broker: Broker, before: Callable[[], None]) -> None:
+    def __init__(self, topics: Topics, before: Callable[[], None]) -> None:
         """`before` makes appends of the same read count, which came first."""
-        self._broker = broker
+        self._topics = topics
         self._before = before
 
     def handle(self, connection: Any, version: int, correlation_id: int, body: memoryview) -> Any:
@@ -76,7 +77,7 @@ class EndsPath:
         self._before()
         topics = []
         for name, rows in asked:
-            found = [_answer(self._broker, name, want, committed, version) for want in rows]
+            found = [_answer(self._topics, name, want, committed, version) for want in rows]
             known = [one for one in found if one is not None]
             if len(known) < len(found):
                 return ORDINARY
@@ -87,7 +88,7 @@ class EndsPath:
         """Whether it is the first use of more logs than others should wait for."""
         if sum(len(rows) for _, rows in asked) <= _MOST_SEARCHED:
             return False
-        led = (self._broker.leading(name, want.partition, by_id=False)[0] for name, rows in asked for want in rows)
+        led = (self._topics.leading(name, want.partition, by_id=False)[0] for name, rows in asked for want in rows)
         return sum(partition is not None and partition.opened is None for partition in led) > _MOST_SEARCHED
 
 
@@ -97,7 +98,7 @@ def _repeats(asked: AskedOffsets) -> bool:
     return any(len({want.partition for want in rows}) < len(rows) for _, rows in asked)
 
 
-async def handle(request: ListOffsetsRequest, context: Context, broker: Broker) -> EncodeBuffer:
+async def handle(request: ListOffsetsRequest, context: Context, topics: Topics, lookups: Lookups) -> EncodeBuffer:
     """One row per asked partition; errors are per partition."""
     version, committed = context.api_version, request.isolation_level == _READ_COMMITTED
     asked = [  # a topic that is named twice is one by now (wire/repeats.py)
@@ -111,13 +112,13 @@ async def handle(request: ListOffsetsRequest, context: Context, broker: Broker) 
         if times[place] > 1:
             found[place] = FoundOffset(wanted.partition, int(ErrorCode.INVALID_REQUEST), -1, -1, -1)
         else:
-            found[place] = _answer(broker, name, wanted, committed, version)
+            found[place] = _answer(topics, name, wanted, committed, version)
     left = [(name, wanted) for name, wanted in asked if found[name, wanted.partition] is None]
     waiting = iter(left)
 
     async def look_up() -> None:
         for name, wanted in waiting:
-            found[name, wanted.partition] = await _look_up(broker, name, wanted, committed, version)
+            found[name, wanted.partition] = await _look_up(topics, lookups, name, wanted, committed, version)
 
     async with asyncio.TaskGroup() as group:
         for _ in left[:_THREADS_EACH]:
@@ -131,13 +132,15 @@ async def handle(request: ListOffsetsRequest, context: Context, broker: Broker) 
     return body
 
 
-async def _look_up(broker: Broker, topic: bytes, wanted: WantedOffset, committed: bool, version: int) -> FoundOffset:
+async def _look_up(
+    topics: Topics, lookups: Lookups, topic: bytes, wanted: WantedOffset, committed: bool, version: int
+) -> FoundOffset:
     """What is found in the log by its timestamps, which a thread reads meanwhile (fetch/lookups.py)."""
     code: int = _not_available(version)
     try:
         for _ in range(_MOST_TRIES):
             with suppress(LogChanged):
-                found = await _found_in(broker, topic, wanted, committed, version)
+                found = await _found_in(topics, lookups, topic, wanted, committed, version)
                 return FoundOffset(wanted.partition, 0, *found)
     except ApiError as refusal:
         code = refusal.code
@@ -146,11 +149,11 @@ async def _look_up(broker: Broker, topic: bytes, wanted: WantedOffset, committed
     return FoundOffset(wanted.partition, int(code), -1, -1, -1)
 
 
-def _answer(broker: Broker, topic: bytes, wanted: WantedOffset, committed: bool, version: int) -> FoundOffset | None:
+def _answer(topics: Topics, topic: bytes, wanted: WantedOffset, committed: bool, version: int) -> FoundOffset | None:
     """What can be said at once; None where a thread has to look."""
     code: int = ErrorCode.KAFKA_STORAGE_ERROR
     try:
-        partition = _led(broker, topic, wanted, version)
+        partition = _led(topics, topic, wanted, version)
         if wanted.timestamp in _ENDS:
             return FoundOffset(wanted.partition, 0, *_end(partition, wanted.timestamp, committed, version))
         hit = find_in_haste(partition.log, _searched(wanted.timestamp), partition.visible_end(committed))
@@ -164,9 +167,9 @@ def _answer(broker: Broker, topic: bytes, wanted: WantedOffset, committed: bool,
     return FoundOffset(wanted.partition, int(code), -1, -1, -1)
 
 
-def _led(broker: Broker, topic: bytes, wanted: WantedOffset, version: int) -> Partition:
+def _led(topics: Topics, topic: bytes, wanted: WantedOffset, version: int) -> Partition:
     """The partition, if it is led here in the epoch that the client knows. Raises ApiError."""
-    partition, refused = broker.leading(topic, wanted.partition, by_id=False)
+    partition, refused = topics.leading(topic, wanted.partition, by_id=False)
     if partition is None:
         raise ApiError(ErrorCode(refused))
     partition.check_epoch(wanted.current_leader_epoch)
@@ -192,13 +195,13 @@ def _end(partition: Partition, timestamp: int, committed: bool, version: int) ->
 
 
 async def _found_in(
-    broker: Broker, topic: bytes, wanted: WantedOffset, committed: bool, version: int
+    topics: Topics, lookups: Lookups, topic: bytes, wanted: WantedOffset, committed: bool, version: int
 ) -> tuple[int, int, int]:
     """As _end, of a record that a thread looks for. Raises LogChanged, ApiError, OSError."""
-    partition = _led(broker, topic, wanted, version)
+    partition = _led(topics, topic, wanted, version)
     log = partition.log
-    hit = await broker.lookups.find(Search(log, _searched(wanted.timestamp), partition.visible_end(committed)))
-    if _led(broker, topic, wanted, version) is not partition or partition.opened is not log:
+    hit = await lookups.find(Search(log, _searched(wanted.timestamp), partition.visible_end(committed)))
+    if _led(topics, topic, wanted, version) is not partition or partition.opened is not log:
         raise LogChanged
     return _told(partition, hit, version)
 

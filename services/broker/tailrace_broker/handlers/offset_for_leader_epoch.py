@@ -10,25 +10,25 @@ from tailrace.wire.messages import OffsetForLeaderEpochRequest, OffsetForLeaderE
 from tailrace_broker.handlers.rows import partition_rows
 
 if TYPE_CHECKING:
-    from tailrace_broker.broker import Broker
+    from tailrace_broker.partitions.topics import Topics
 
 _Topic = OffsetForLeaderEpochResponse.OffsetForLeaderTopicResult
 _Row = _Topic.EpochEndOffset
 
 
 async def handle(
-    request: OffsetForLeaderEpochRequest, context: Context, broker: Broker
+    request: OffsetForLeaderEpochRequest, context: Context, topics: Topics
 ) -> OffsetForLeaderEpochResponse:
     """One row per asked partition."""
     found: dict[str, list[Any]] = {topic.topic: [] for topic in request.topics}
     async for topic, want in partition_rows(request.topics):
-        found[topic.topic].append(_row(broker, topic.topic, want))
+        found[topic.topic].append(_row(topics, topic.topic, want))
     return OffsetForLeaderEpochResponse(topics=[_Topic(topic=topic, partitions=rows) for topic, rows in found.items()])
 
 
-def _row(broker: Broker, topic: str, want: Any) -> Any:
+def _row(topics: Topics, topic: str, want: Any) -> Any:
     try:
-        partition = broker.led(topic, want.partition)
+        partition = topics.led(topic, want.partition)
         partition.check_epoch(want.current_leader_epoch)
         if want.leader_epoch == partition.leader_epoch:
             epoch, end = partition.leader_epoch, partition.log.log_end_offset

@@ -30,8 +30,14 @@ from tailrace_broker.transactions.abort import check_abort, check_request
 from tailrace_broker.waiting.offset_wait import committed
 
 if TYPE_CHECKING:
-    from tailrace_broker.broker import Broker
+    from tailrace.clock import Clock
+    from tailrace.metadata.image import MetadataImage
+    from tailrace.net.metadata.follower import MetadataFollower
+    from tailrace_broker.dynamic_config import DynamicBrokerConfig
     from tailrace_broker.partitions.partition import Partition
+    from tailrace_broker.partitions.topics import Topics
+    from tailrace_broker.partitions.wakeups import WakeUps
+    from tailrace_broker.transactions.coordinators import Coordinators
 
 _Marker = WriteTxnMarkersRequest.WritableTxnMarker
 _Result = WriteTxnMarkersResponse.WritableTxnMarkerResult
@@ -67,15 +73,24 @@ class Sorted(NamedTuple):
     elsewhere: dict[Address, list[MarkerRow]]  # owners of shards of __consumer_offsets
 
 
-async def handle(request: WriteTxnMarkersRequest, context: Context, broker: Broker) -> WriteTxnMarkersResponse:
+async def handle(
+    request: WriteTxnMarkersRequest,
+    context: Context,
+    topics: Topics,
+    wakeups: WakeUps,
+    coordinators: Coordinators,
+    follower: MetadataFollower,
+    config: DynamicBrokerConfig,
+    clock: Clock,
+) -> WriteTxnMarkersResponse:
     """One row for each marker and partition."""
     if context.connection.session.is_service:
-        latest = _latest_epoch(broker)
+        latest = _latest_epoch(follower.image)
     else:
-        latest = await _check_abort(request, broker)
+        latest = await _check_abort(request, topics, coordinators)
     found, results = Sorted({}, {}), []
     for marker in request.markers:
-        topics = []
+        answered = []
         for asked in marker.topics:
             rows = []
             for index in asked.partition_indexes:
@@ -83,46 +98,46 @@ async def handle(request: WriteTxnMarkersRequest, context: Context, broker: Brok
                 if marker.coordinator_epoch > latest:
                     row.error_code = int(ErrorCode.TRANSACTION_COORDINATOR_FENCED)
                 else:
-                    _sort(broker, asked.name, MarkerRow(marker, row), found)
+                    _sort(topics, coordinators, asked.name, MarkerRow(marker, row), found)
                 rows.append(row)
-            topics.append(_Topic(name=asked.name, partitions=rows))
-        results.append(_Result(producer_id=marker.producer_id, topics=topics))
-    forwarded = [_forward(broker, address, written) for address, written in found.elsewhere.items()]
-    await asyncio.gather(_write(broker, found.here), *forwarded)
+            answered.append(_Topic(name=asked.name, partitions=rows))
+        results.append(_Result(producer_id=marker.producer_id, topics=answered))
+    forwarded = [_forward(coordinators, address, written) for address, written in found.elsewhere.items()]
+    written_here = _write(topics.node_id, wakeups, clock, found.here, config.current.request_timeout_ms)
+    await asyncio.gather(written_here, *forwarded)
     return WriteTxnMarkersResponse(markers=results)
 
 
-async def _check_abort(request: WriteTxnMarkersRequest, broker: Broker) -> int:
+async def _check_abort(request: WriteTxnMarkersRequest, topics: Topics, coordinators: Coordinators) -> int:
     """The coordinator epoch of what a client asks; a partition that is not led here is refused with the other rules."""
     marker, topic, index = check_request(request)
-    partition, _ = broker.leading(topic.encode(), index, by_id=False)
+    partition, _ = topics.leading(topic.encode(), index, by_id=False)
     if partition is not None:
-        await check_abort(partition, marker, broker.coordinators)
+        await check_abort(partition, marker, coordinators)
     return int(marker.coordinator_epoch)
 
 
-def _latest_epoch(broker: Broker) -> int:
+def _latest_epoch(image: MetadataImage) -> int:
     """The latest epoch that the controller gave a transaction coordinator, 0 before the first."""
-    shards = broker.image.shards.items()
+    shards = image.shards.items()
     return max((shard.shard_epoch for (topic, _), shard in shards if topic == TRANSACTION_STATE_TOPIC), default=0)
 
 
-def _sort(broker: Broker, topic: str, written: MarkerRow, found: Sorted) -> None:
+def _sort(topics: Topics, coordinators: Coordinators, topic: str, written: MarkerRow, found: Sorted) -> None:
     """Puts the marker beside those that go the same way, or refuses it."""
     row = written.row
-    known = broker.topics.by_name.get(topic.encode())
+    known = topics.by_name.get(topic.encode())
     partition = None if known is None else known.partitions.get(row.partition_index)
     if partition is None or partition.offline:
         row.error_code = int(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-    elif partition.leader != broker.node_id:
+    elif partition.leader != topics.node_id:
         row.error_code = int(ErrorCode.NOT_LEADER_OR_FOLLOWER)
     elif not partition.internal:
         found.here.setdefault(partition, []).append(written)
     elif topic != GROUP_METADATA_TOPIC:  # no transaction has it
         row.error_code = int(ErrorCode.INVALID_TOPIC_EXCEPTION)
     else:
-        coordinators = broker.coordinators
-        address = None if coordinators is None else coordinators.owner(topic, row.partition_index)
+        address = coordinators.owner(topic, row.partition_index)
         if address is None:
             row.error_code = int(ErrorCode.NOT_LEADER_OR_FOLLOWER)
         else:
@@ -132,27 +147,27 @@ def _sort(broker: Broker, topic: str, written: MarkerRow, found: Sorted) -> None
 # -- the partitions led here -----------------------------------------------------------------------------------------
 
 
-async def _write(broker: Broker, markers: dict[Partition, list[MarkerRow]]) -> None:
+async def _write(
+    node_id: int, wakeups: WakeUps, clock: Clock, markers: dict[Partition, list[MarkerRow]], timeout_ms: float
+) -> None:
     """Appends them and waits for the replicas of all of them together."""
     appended = []
     async for partition, written in each_row(markers.items()):
-        if partition.leader != broker.node_id:
+        if partition.leader != node_id:
             _refuse(written, ErrorCode.NOT_LEADER_OR_FOLLOWER)
         elif not partition.enough_replicas:
             _refuse(written, ErrorCode.NOT_ENOUGH_REPLICAS)
-        elif (one := _append(broker, partition, written)) is not None:
+        elif (one := _append(wakeups, partition, written, clock.wall_ms())) is not None:
             appended.append(one)
-    codes = await committed(
-        [(one.partition, one.offset) for one in appended], broker.purgatory, broker.config.request_timeout_ms
-    )
+    codes = await committed([(one.partition, one.offset) for one in appended], wakeups.purgatory, timeout_ms)
     for one, code in zip(appended, codes, strict=True):
         for row in one.rows:
             row.error_code = code
 
 
-def _append(broker: Broker, partition: Partition, written: list[MarkerRow]) -> PendingMarkers | None:
+def _append(wakeups: WakeUps, partition: Partition, written: list[MarkerRow], now_ms: int) -> PendingMarkers | None:
     """Writes a partition's markers with one call; None if all are refused."""
-    now_ms, committed = broker.now_ms(), partition.high_watermark
+    committed = partition.high_watermark
     batches: list[WritableBytes] = []
     for marker, _ in written:
         outcome = Marker(COMMIT if marker.transaction_result else ABORT, marker.coordinator_epoch)
@@ -165,17 +180,15 @@ def _append(broker: Broker, partition: Partition, written: list[MarkerRow]) -> P
         if not answer.error_code:
             last_offset = max(last_offset, answer.last_offset)
             rows.append(one.row)
-    broker.appended(partition, committed)
+    wakeups.appended(partition, committed)
     return PendingMarkers(partition, last_offset, rows) if rows else None
 
 
 # -- the shards of coordinators --------------------------------------------------------------------------------------
 
 
-async def _forward(broker: Broker, address: Address, markers: list[MarkerRow]) -> None:
+async def _forward(coordinators: Coordinators, address: Address, markers: list[MarkerRow]) -> None:
     """Has the owner of shards of `__consumer_offsets` write them."""
-    coordinators = broker.coordinators
-    assert coordinators is not None
     by_marker: dict[int, tuple[Any, list[Any]]] = {}
     for marker, row in markers:
         by_marker.setdefault(id(marker), (marker, []))[1].append(row)

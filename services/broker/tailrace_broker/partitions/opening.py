@@ -19,15 +19,19 @@ A_TURN_MS: Final = 5
 
 
 class Openings:
-    """Who waits. on_turn hears of those whose turn it is, and asks `waits` again for each that still wants its log."""
+    """What waits. Subscribers hear of those whose turn it is, and ask `waits` again for each that wants its log."""
 
     def __init__(self, now_ms: Callable[[], float], call_soon: Callable[[Callable[[], None]], Any]) -> None:
-        self.on_turn: Callable[[Iterator[TopicPartition]], None] = lambda keys: None
+        self._subscribers: list[Callable[[Iterator[TopicPartition]], None]] = []
         self._now_ms = now_ms
         self._call_soon = call_soon
         self._waiting: OrderedDict[TopicPartition, None] = OrderedDict()
         self._until_ms = 0.0  # of this turn
         self._turn_comes = False
+
+    def subscribe(self, subscriber: Callable[[Iterator[TopicPartition]], None]) -> None:
+        """Calls it with those whose turn it is."""
+        self._subscribers.append(subscriber)
 
     def __len__(self) -> int:
         return len(self._waiting)
@@ -63,7 +67,8 @@ class Openings:
         self._turn_comes = False
         if self._waiting:
             self._begin()
-            self.on_turn(self._next())
+            for subscriber in self._subscribers:
+                subscriber(self._next())
 
     def _next(self) -> Iterator[TopicPartition]:
         while self._waiting and self._now_ms() < self._until_ms:

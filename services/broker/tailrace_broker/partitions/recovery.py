@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter, OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any, Final, Protocol
@@ -44,10 +44,10 @@ class RecoveredLogs(Protocol):
 
 
 class Recoveries:
-    """All recoveries of a broker; on_recovered(topic, partition) hears of each that is over, however it ended."""
+    """All recoveries of a broker; subscribers hear of the partitions whose recovery is over, however it ended."""
 
     def __init__(self, storage: RecoveredLogs, threads_per_dir: Callable[[], int], log: Any) -> None:
-        self.on_recovered: Callable[[str, int], None] = lambda topic, index: None
+        self._subscribers: list[Callable[[Iterable[TopicPartition]], None]] = []
         self._storage = storage
         self._threads_per_dir = threads_per_dir
         self._log = log
@@ -56,6 +56,15 @@ class Recoveries:
         self._threads = ThreadPoolExecutor(_MOST_THREADS, "recovery")
         self._cut: list[TopicPartition] = []  # not told of yet
         self._closed = True
+
+    def subscribe(self, subscriber: Callable[[Iterable[TopicPartition]], None]) -> None:
+        """Calls it with the partitions whose logs may be there."""
+        self._subscribers.append(subscriber)
+
+    def ended(self, key: TopicPartition) -> None:
+        """The recovery of a partition's log is over."""
+        for subscriber in self._subscribers:
+            subscriber([key])
 
     async def run(self) -> None:
         """Until cancelled: then stops what runs, waits for the threads, and lets their dirs know."""
@@ -96,7 +105,7 @@ class Recoveries:
         except OSError:  # of a disk that is offline from now on
             recovery = None
         if recovery is None:  # nothing to recover any more: what lies there was another topic's, or is gone
-            self.on_recovered(*key)
+            self.ended(key)
             return
         self._running[log_dir] += 1
         ended = asyncio.get_running_loop().run_in_executor(self._threads, recovery.run)
@@ -114,11 +123,11 @@ class Recoveries:
             log_dir.finish_recovery(recovery)
         except OSError as failed:
             self._log.error("a log was not taken up", topic=topic, partition=index, why=str(failed))
-        self.on_recovered(topic, index)
+        self.ended((topic, index))
         self._begin()
 
     def change(self, partition: Partition, change: Callable[[Log], None]) -> bool:
-        """Has a thread change the partition's log; until on_recovered it neither leads nor follows.
+        """Has a thread change the partition's log; until it has ended the partition neither leads nor follows.
 
         False, with nothing done, where no thread can: the caller changes it itself.
         """
@@ -162,7 +171,7 @@ class Recoveries:
             self._cut = []
         for key in keys:
             if not self._closed:
-                self.on_recovered(*key)
+                self.ended(key)
 
     def _close(self) -> None:
         """A log dir that misses one of its logs gets no clean-shutdown marker."""

@@ -7,11 +7,15 @@ not know.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from struct import Struct
 
+from tailrace.errors import ErrorCode
 from tailrace.log.log import Log
+from tailrace.metadata.image import MetadataImage
 from tailrace.records.batch import read_header, split
 from tailrace.records.record import Record, build, iterate
+from tailrace_broker.partitions.partition import Partition
 
 BARRIER_TYPE = 10_004
 # Not 0, as of Kafka's control records: Kafka's transaction coordinator takes a key of version 0 in its log for that of
@@ -49,3 +53,28 @@ def _epoch_of(batch: bytes) -> int:
         if _KEY.unpack_from(record.key)[1] == BARRIER_TYPE:
             epoch = max(epoch, _VALUE.unpack_from(record.value)[1])
     return epoch
+
+
+class ShardEpochs:
+    """The shard epochs that a controller gave, as far as this broker knows."""
+
+    def __init__(self, image: Callable[[], MetadataImage]) -> None:
+        self._image = image
+
+    def refusal(self, partition: Partition, shard_epoch: int) -> int:
+        """NOT_COORDINATOR to an older owner; UNKNOWN_LEADER_EPOCH to one that no controller is known to have given.
+
+        Known is what the image says, and what an earlier leader, who knew it from its own, wrote into the log.
+        """
+        self._learn(partition)
+        if shard_epoch < partition.shard_epoch:
+            return ErrorCode.NOT_COORDINATOR
+        return ErrorCode.UNKNOWN_LEADER_EPOCH if shard_epoch > partition.shard_epoch else ErrorCode.NONE
+
+    def _learn(self, partition: Partition) -> None:
+        """Raises the partition's shard epoch to what the image and, once, the log's last barrier say."""
+        if partition.shard_epoch < 0:
+            partition.shard_epoch = max(0, last_barrier_epoch(partition.log))
+        shard = self._image().shards.get((partition.topic, partition.index))
+        if shard is not None and shard.shard_epoch > partition.shard_epoch:
+            partition.shard_epoch = shard.shard_epoch

@@ -8,7 +8,7 @@ from functools import partial
 from typing import NamedTuple, TypeAlias
 from uuid import UUID
 
-from tailrace.errors import ErrorCode
+from tailrace.errors import ApiError, ErrorCode
 from tailrace.kafka.ids import TopicPartition
 from tailrace.log.log import Log
 from tailrace.metadata.image import MetadataImage, PartitionImage, TopicImage, changed
@@ -58,8 +58,8 @@ class Topics:
         recoveries: Recoveries | None = None,
         openings: Openings | None = None,
     ) -> None:
-        self._node = node
-        self._node_id = node.node_id
+        self.node = node
+        self.node_id = node.node_id
         self._open_log = open_log
         self._checkpointed = checkpointed
         self._place = place
@@ -74,7 +74,7 @@ class Topics:
         if row is None:
             return None, ErrorCode.UNKNOWN_TOPIC_ID if by_id else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         partition = row.partitions.get(index)
-        if partition is not None and partition.leader == self._node_id:
+        if partition is not None and partition.leader == self.node_id:
             return partition, ErrorCode.NONE
         if partition is not None and partition.offline:
             return None, ErrorCode.KAFKA_STORAGE_ERROR
@@ -83,6 +83,13 @@ class Topics:
         if 0 <= index < len(row.image.partitions):
             return None, ErrorCode.NOT_LEADER_OR_FOLLOWER
         return None, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+    def led(self, topic: str, index: int) -> Partition:
+        """The partition of that name if this broker leads it; else ApiError with Kafka's code."""
+        partition, code = self.leading(topic.encode(), index, by_id=False)
+        if partition is None:
+            raise ApiError(ErrorCode(code))
+        return partition
 
     def to_be_opened(self, topic_id: bytes, index: int) -> Partition | None:
         """The partition if this broker leads it as soon as its log is opened, which comes next."""
@@ -143,11 +150,11 @@ class Topics:
         that epoch again. Its registration gives the leaderships away first (KIP-966), to come back with another epoch.
         Only a cached image that knows the very life that was closed cleanly may be taken at its word.
         """
-        self._node.leads_shared = self._node.leads_alone = False
+        self.node.leads_shared = self.node.leads_alone = False
 
     def release(self, image: MetadataImage, carry_out: CarryOut) -> TakeUp:
         """Takes up the leaderships that this image gives it."""
-        self._node.leads_shared = self._node.leads_alone = True
+        self.node.leads_shared = self.node.leads_alone = True
         yield from self._look_again(image, carry_out)
 
     def release_alone(self, image: MetadataImage, carry_out: CarryOut) -> TakeUp:
@@ -155,7 +162,7 @@ class Topics:
 
         For while no controller is there to give it another one: the data plane goes on without.
         """
-        self._node.leads_alone = True
+        self.node.leads_alone = True
         yield from self._look_again(image, carry_out)
 
     def _look_again(self, image: MetadataImage, carry_out: CarryOut) -> TakeUp:
@@ -178,7 +185,7 @@ class Topics:
 
     def _update_partition(self, row: TopicRow, index: int, image: PartitionImage, changes: Changes) -> None:
         partition = row.partitions.get(index)
-        if self._node_id not in image.replicas:
+        if self.node_id not in image.replicas:
             if partition is not None:  # reassigned to others
                 changes.deleted.append(row.partitions.pop(index))
             return
@@ -233,11 +240,11 @@ class Topics:
         topic, index = partition.topic, partition.index
         if self._recoveries is not None and self._recoveries.holds(topic, partition.topic_id, index):
             return True
-        opens = image.leader == self._node_id and len(image.replicas) > 1 and self._node.may_lead(image.replicas)
+        opens = image.leader == self.node_id and len(image.replicas) > 1 and self.node.may_lead(image.replicas)
         return opens and self._openings is not None and self._openings.waits(topic, index)
 
     def _apply(self, partition: Partition, image: PartitionImage, changes: Changes) -> None:
-        if image.leader == self._node_id and not self._node.may_lead(image.replicas):
+        if image.leader == self.node_id and not self.node.may_lead(image.replicas):
             partition.apply(replace(image, leader=-1))
             partition.partition_epoch = -1  # the next look, at the latest that of release, takes it up
             return
@@ -261,6 +268,6 @@ class Topics:
             topic_id,
             index,
             partial(self._open_log, name, topic_id, index),
-            self._node,
+            self.node,
             partial(self._checkpointed, name, index),
         )

@@ -10,8 +10,8 @@ from tailrace.log.limits import Limits
 from tailrace.wire.hot.produce import ProducePartition
 
 if TYPE_CHECKING:
-    from tailrace_broker.broker import Broker
     from tailrace_broker.partitions.partition import Partition
+    from tailrace_broker.partitions.shard_barriers import ShardEpochs
 
 ATTRIBUTES_LOW_BYTE: Final = 22
 TRANSACTIONAL: Final = 0x10
@@ -22,7 +22,7 @@ _BASE_OFFSET = Struct(">q")
 
 
 def refusal(
-    broker: Broker,
+    shard_epochs: ShardEpochs,
     partition: Partition,
     asked: ProducePartition,
     version: int,
@@ -35,7 +35,7 @@ def refusal(
 
     service: a role of this cluster asks, not a client. alone: nothing is staged for this partition.
     """
-    if partition.internal and (code := _fenced(broker, partition, asked, service, alone)):
+    if partition.internal and (code := _fenced(shard_epochs, partition, asked, service, alone)):
         return code
     records = asked.records
     if records is not None and len(records) > ATTRIBUTES_LOW_BYTE:
@@ -47,7 +47,9 @@ def refusal(
     return ErrorCode.NONE
 
 
-def _fenced(broker: Broker, partition: Partition, asked: ProducePartition, service: bool, alone: bool) -> int:
+def _fenced(
+    shard_epochs: ShardEpochs, partition: Partition, asked: ProducePartition, service: bool, alone: bool
+) -> int:
     """Internal topics take appends from their shard's owner only, in the shard epoch that a controller gave it.
 
     A batch whose base offset is set says where its owner believes the log ends: an append that was given up for
@@ -55,7 +57,7 @@ def _fenced(broker: Broker, partition: Partition, asked: ProducePartition, servi
     """
     if not service or asked.shard_epoch < 0:
         return ErrorCode.INVALID_TOPIC_EXCEPTION
-    if code := broker.refuse_shard_epoch(partition, asked.shard_epoch):
+    if code := shard_epochs.refusal(partition, asked.shard_epoch):
         return code
     if asked.records is not None and len(asked.records) >= _BASE_OFFSET.size:
         (expected,) = _BASE_OFFSET.unpack_from(asked.records)

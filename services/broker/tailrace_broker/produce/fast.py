@@ -11,13 +11,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tailrace.wire.hot.produce_heads import Head, Heads
-from tailrace_broker.produce import answers
 from tailrace_broker.produce.checks import ATTRIBUTES_LOW_BYTE, TRANSACTIONAL
-from tailrace_broker.produce.plain import PlainProduce
+from tailrace_broker.produce.plain import PlainProduce, ProduceParts
 from tailrace_broker.produce.request import PartitionAppend, ProduceAnswer
 
 if TYPE_CHECKING:
-    from tailrace_broker.broker import Broker
     from tailrace_broker.partitions.partition import Partition
 
 
@@ -35,8 +33,10 @@ class _Request(NamedTuple):
 class FastProduce:
     """In front of a PlainProduce."""
 
-    def __init__(self, broker: Broker, plain: PlainProduce) -> None:
-        self._broker = broker
+    def __init__(self, parts: ProduceParts, plain: PlainProduce) -> None:
+        self._topics = parts.topics
+        self._pressure = parts.pressure
+        self._answers = parts.answers
         self._plain = plain
         self._requests: list[_Request] = []
         self._answers_later = False  # of the request at hand, as checks.answers_later
@@ -64,8 +64,8 @@ class FastProduce:
     def _stage(self, head: Head, records: memoryview) -> PartitionAppend | None:
         """Puts the batch beside the others of this read; None if something has to be looked at closely."""
         partition: Partition | None = head.place
-        if partition is None or partition.leader != self._broker.node_id:
-            partition, _ = self._broker.leading(head.key, head.index, by_id=head.by_id)
+        if partition is None or partition.leader != self._topics.node_id:
+            partition, _ = self._topics.leading(head.key, head.index, by_id=head.by_id)
             if partition is None or partition.internal:
                 return None
             head.place = partition
@@ -74,7 +74,7 @@ class FastProduce:
         if (
             log is None
             or log.limits.looks
-            or self._broker.pressure.any
+            or self._pressure.any
             or len(records) <= ATTRIBUTES_LOW_BYTE
             or records[ATTRIBUTES_LOW_BYTE] & TRANSACTIONAL
             or (acks != 1 and not (acks == 0 or (acks == -1 and partition.enough_replicas)))
@@ -94,7 +94,7 @@ class FastProduce:
         for slot, connection, version, correlation_id, head, append in requests:
             if append.error_code or append.partition is None:
                 refused = ProduceAnswer(version, correlation_id, ((head.key, (append,)),), None)
-                slot.append(answers.encode_refused(self._broker, connection, refused))
+                slot.append(self._answers.encode_refused(connection, refused))
             else:
                 _, base_offset, _, time_ms, _, _ = append.appended
                 log_start_offset = append.partition.log.log_start_offset

@@ -15,12 +15,11 @@ from tailrace.net.garbage_collection import COLLECTIONS
 from tailrace.net.large import Large
 from tailrace.net.turns import turns
 from tailrace.wire.hot.produce import Produce, ProducePartition, ProduceTopic, decode_produce
-from tailrace_broker.produce import answers
 from tailrace_broker.produce.plain import PlainProduce
 from tailrace_broker.produce.request import TOPIC_IDS_FROM, ProduceAnswer
 
 if TYPE_CHECKING:
-    from tailrace_broker.broker import Broker
+    from tailrace_broker.produce.plain import ProduceParts
 
 _ROWS: Final = 20  # half a millisecond; each alone costs half as much again
 
@@ -28,10 +27,11 @@ _ROWS: Final = 20  # half a millisecond; each alone costs half as much again
 class ManyRowsProduce:
     """What PlainProduce leaves to it."""
 
-    def __init__(self, broker: Broker, large: Large) -> None:
-        self._broker = broker
+    def __init__(self, parts: ProduceParts, large: Large) -> None:
+        self._topics = parts.topics
+        self._answers = parts.answers
         self._large = large
-        self._plain = PlainProduce(broker, encode=_answered)
+        self._plain = PlainProduce(parts, encode=_answered)
         self._serving = set[asyncio.Task[Any]]()
 
     def handle(
@@ -95,7 +95,7 @@ class ManyRowsProduce:
             piece: list[ProducePartition] = []
             for row in rows:
                 piece.append(row)
-                partition, _ = self._broker.leading(key, row.partition, by_id=by_id)
+                partition, _ = self._topics.leading(key, row.partition, by_id=by_id)
                 if len(piece) == _ROWS or (partition is not None and partition.opened is None):
                     yield ProduceTopic(key, piece)
                     piece = []
@@ -109,13 +109,13 @@ class ManyRowsProduce:
         async for piece in turns(served):
             answer = await piece.answered
             throttle_time_ms = max(throttle_time_ms, answer.throttle_time_ms)
-            for key, topic in answers.rows(self._broker, connection, answer, hinted):
+            for key, topic in self._answers.rows(connection, answer, hinted):
                 if key == last:
                     topics[-1].partition_responses += topic.partition_responses
                 else:
                     topics.append(topic)
                 last = key
-        response = answers.response_of(self._broker, connection, topics, throttle_time_ms, hinted)
+        response = self._answers.response_of(connection, topics, throttle_time_ms, hinted)
         return await self._large.encode(response, version, correlation_id)
 
 

@@ -24,7 +24,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from functools import partial
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from tailrace.errors import ErrorCode
@@ -34,7 +34,7 @@ from tailrace.log.producers.verification import Verification, admit
 from tailrace.records.batch import HEADER_SIZE, WritableBytes, read_header
 from tailrace.wire.connection import Promised
 from tailrace.wire.hot.produce import ManyRows, Produce, ProducePartition, decode_produce
-from tailrace_broker.produce import answers, checks
+from tailrace_broker.produce import checks
 from tailrace_broker.produce.delayed import DelayedProduce
 from tailrace_broker.produce.refused_batches import MISSING, RefusedBatches
 from tailrace_broker.produce.request import TOPIC_IDS_FROM, PartitionAppend, ProduceAnswer, StagedRequest, ThrottleTimes
@@ -49,29 +49,63 @@ from tailrace_broker.produce.verification import (
 )
 
 if TYPE_CHECKING:
-    from tailrace_broker.broker import Broker
+    from tailrace.clock import Clock
+    from tailrace_broker.directories.disk_pressure import DiskPressure
+    from tailrace_broker.dynamic_config import DynamicBrokerConfig
+    from tailrace_broker.metrics import BrokerMetrics
     from tailrace_broker.partitions.partition import Partition
+    from tailrace_broker.partitions.shard_barriers import ShardEpochs
+    from tailrace_broker.partitions.topics import Topics
+    from tailrace_broker.partitions.wakeups import WakeUps
+    from tailrace_broker.produce.answers import ProduceAnswers
+    from tailrace_broker.produce.validation_threads import Examiner
+    from tailrace_broker.produce.verification import Key
+    from tailrace_broker.transactions.coordinators import Coordinators
 
 MOST_AT_ONCE: Final = 250  # topics and partitions
 Encode: TypeAlias = Callable[[Any, ProduceAnswer], bytes]
 Handler: TypeAlias = Callable[[Any, int, int, memoryview, int], Any]
 
 
+@dataclass(frozen=True)
+class ProduceParts:
+    """What the paths of Produce share in one broker."""
+
+    topics: Topics
+    wakeups: WakeUps
+    pressure: DiskPressure
+    shard_epochs: ShardEpochs
+    examiner: Examiner
+    coordinators: Coordinators
+    answers: ProduceAnswers
+    config: DynamicBrokerConfig
+    metrics: BrokerMetrics
+    clock: Clock
+    held: dict[Key, HeldRequest] = field(default_factory=dict)  # see Verifier
+
+
 class PlainProduce:
     """The state between the frames of one socket read and the appends they become."""
 
-    def __init__(self, broker: Broker, many_rows: Handler | None = None, encode: Encode | None = None) -> None:
+    def __init__(self, parts: ProduceParts, many_rows: Handler | None = None, encode: Encode | None = None) -> None:
         """many_rows handles what has too many for one go. encode: what is made of an answer, if not its frame."""
-        self._broker = broker
+        self._topics = parts.topics
+        self._wakeups = parts.wakeups
+        self._pressure = parts.pressure
+        self._shard_epochs = parts.shard_epochs
+        self._metrics = parts.metrics
+        self._clock = parts.clock
         self._many_rows = many_rows
-        self.encode: Encode = encode or partial(answers.encode, broker)
+        self.encode: Encode = encode or parts.answers.encode
         self._staged: dict[Partition, tuple[list[WritableBytes], list[PartitionAppend]]] = {}
         self._answers_later = False  # whether the request at hand has an append that may not be answered at once
         self._disk_throttle_ms = 0  # what the disk asks of the request at hand
         self._refused_batches: RefusedBatches | None = None  # of the connection at hand
         self._examined_bytes = 0  # of what is staged: it may be more than the frames were
-        self._validation = Validation(broker, self)
-        self._verifier = Verifier(broker, self)
+        self._validation = Validation(parts.topics, parts.examiner, parts.clock, self)
+        self._verifier = Verifier(
+            parts.topics, parts.coordinators, parts.config, parts.metrics, parts.clock, parts.held, self
+        )
         self._verified: list[Verification] = []  # under which staged batches may begin transactions
         self._requests: list[StagedRequest] = []
 
@@ -181,11 +215,10 @@ class PlainProduce:
 
         verified: it may begin its producer's transaction (verification.py).
         """
-        broker = self._broker
-        partition, code = broker.leading(key, asked.partition, by_id=version >= TOPIC_IDS_FROM)
+        partition, code = self._topics.leading(key, asked.partition, by_id=version >= TOPIC_IDS_FROM)
         if partition is not None:
             alone = partition not in self._staged
-            code = checks.refusal(broker, partition, asked, version, acks, service=service, alone=alone)
+            code = checks.refusal(self._shard_epochs, partition, asked, version, acks, service=service, alone=alone)
         append, examined = (PartitionAppend(asked.partition, partition, code), None) if again is None else again
         append.partition, append.error_code = partition, code
         if code or partition is None:
@@ -196,7 +229,7 @@ class PlainProduce:
         if self._refused_batches is not None and again is None and self._misses_one(partition, key, asked):
             append.refuse(ErrorCode.NOT_LEADER_OR_FOLLOWER, MISSING)
             return append
-        if broker.pressure.any and not partition.internal and not self._has_room(partition, append):
+        if self._pressure.any and not partition.internal and not self._has_room(partition, append):
             return append
         if examined is None and (limits := checks.examines(partition)) is not None:
             examined = self._validation.at_once(append, key, asked, limits, verified)
@@ -264,7 +297,7 @@ class PlainProduce:
 
     def _has_room(self, partition: Partition, append: PartitionAppend) -> bool:
         """Whether its disk takes a client's batch, and after which pause the next; refuses the append if not."""
-        pressure = self._broker.pressure
+        pressure = self._pressure
         found = pressure.on(partition)
         if found is None:
             return True
@@ -284,7 +317,7 @@ class PlainProduce:
         if verified := self._verified:
             self._verified = []
             admit(verified, True)
-        now_ms, metrics = self._broker.now_ms(), self._broker.metrics
+        now_ms, metrics = self._clock.wall_ms(), self._metrics
         bytes_in = messages_in = written_bytes = 0
         for partition, (batches, appends) in staged.items():
             committed = partition.high_watermark
@@ -300,12 +333,12 @@ class PlainProduce:
                     written_bytes += size
                     bytes_in += batch.sent_bytes if type(batch) is Examined else size  # as Kafka counts
                     messages_in += outcome[2] - outcome[1] + 1
-            self._broker.appended(partition, committed)
+            self._wakeups.appended(partition, committed)
         if verified:
             admit(verified, False)
         metrics.bytes_in += bytes_in
         metrics.messages_in += messages_in
-        self._broker.pressure.appended(written_bytes)
+        self._pressure.appended(written_bytes)
 
     # -- wait and answer ---------------------------------------------------------------------------------------------
 
@@ -319,14 +352,14 @@ class PlainProduce:
         requests, self._requests = self._requests, []
         for slot, connection, acks, timeout_ms, answer in requests:
             if answer.throttle is not None and answer.throttle.disk_ms:
-                self._broker.pressure.throttled_requests += 1
+                self._pressure.throttled_requests += 1
                 connection.mute(answer.throttle.disk_ms)
             if type(slot) is list and acks:
                 slot.append(self.encode(connection, answer))
             elif acks:
                 delayed = DelayedProduce(self.encode, slot, connection, answer, acks)
                 if not delayed.begin():
-                    self._broker.purgatory.line_up(delayed, max(0, timeout_ms))
+                    self._wakeups.purgatory.line_up(delayed, max(0, timeout_ms))
             elif any(append.error_code for _, appends in answer.topics for append in appends):
                 connection.close()  # acks=0 expects no answer: the only way to tell of an error
 

@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable
 from tailrace.errors import ApiError, ErrorCode
 from tailrace.net.client import Disconnected
 from tailrace.wire.messages import AllocateProducerIdsRequest, AllocateProducerIdsResponse
+from tailrace_broker.partitions.node import Node
 
 _ALLOCATE_TIMEOUT_MS = 5000
 
@@ -15,12 +16,11 @@ _ALLOCATE_TIMEOUT_MS = 5000
 class ProducerIds:
     """Hands out ids of the present block; `ask` sends a request to the active controller."""
 
-    def __init__(self, node_id: int, ask: Callable[..., Awaitable[AllocateProducerIdsResponse]]) -> None:
-        self._node_id = node_id
+    def __init__(self, node: Node, ask: Callable[..., Awaitable[AllocateProducerIdsResponse]]) -> None:
+        self._node = node
         self._ask = ask
         self._blocks: list[range] = []
         self._fetching: asyncio.Task[None] | None = None
-        self.broker_epoch = -1
 
     async def next_id(self) -> int:
         """Raises ApiError COORDINATOR_LOAD_IN_PROGRESS (retriable, as Kafka's) while no block can be had."""
@@ -42,7 +42,7 @@ class ProducerIds:
         return self._fetching
 
     async def _allocate(self) -> None:
-        request = AllocateProducerIdsRequest(broker_id=self._node_id, broker_epoch=self.broker_epoch)
+        request = AllocateProducerIdsRequest(broker_id=self._node.node_id, broker_epoch=self._node.broker_epoch)
         try:
             answer = await self._ask(request, timeout_ms=_ALLOCATE_TIMEOUT_MS)
         except (Disconnected, TimeoutError, ApiError):

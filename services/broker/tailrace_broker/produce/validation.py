@@ -21,7 +21,9 @@ from tailrace_broker.produce.request import TOPIC_IDS_FROM, PartitionAppend, Sta
 from tailrace_broker.produce.validation_threads import ClientBatch, Examination
 
 if TYPE_CHECKING:
-    from tailrace_broker.broker import Broker
+    from tailrace.clock import Clock
+    from tailrace_broker.partitions.topics import Topics
+    from tailrace_broker.produce.validation_threads import Examiner
 
 _AT_ONCE = 32  # batches of few records in one read that are looked into while others wait, 40 microseconds each
 _FEW_RECORDS = 64  # so many more take as long again
@@ -83,8 +85,10 @@ class ProducePath(Protocol):
 class Validation:
     """Of one PlainProduce, which stages and appends what was examined."""
 
-    def __init__(self, broker: Broker, path: ProducePath) -> None:
-        self._broker = broker
+    def __init__(self, topics: Topics, examiner: Examiner, clock: Clock, path: ProducePath) -> None:
+        self._topics = topics
+        self._examiner = examiner
+        self._clock = clock
         self._path = path
         self._long: list[ValidationInThread] = []  # what of the request at hand is to be examined in a thread
         self._at_once = 0  # how many batches of few records in this read were looked into on the way
@@ -112,7 +116,7 @@ class Validation:
         if len(asked.records) >= HEADER_SIZE:
             self._at_once += 1 + max(0, read_header(asked.records).record_count) // _FEW_RECORDS
         try:
-            examined = limits.examine_at_once(asked.records, self._broker.now_ms(), enough=enough)
+            examined = limits.examine_at_once(asked.records, self._clock.wall_ms(), enough=enough)
         except ApiError as refused:
             append.refuse_for(refused)
             return None
@@ -142,9 +146,9 @@ class Validation:
         self, long: list[ValidationInThread], first: int, early: list[AppendedBefore], request: StagedRequest
     ) -> None:
         """Has a thread examine some of them, from the first on that was not."""
-        examiner, acks = self._broker.examiner, request.acks
+        examiner, acks = self._examiner, request.acks
         batches = [one.batch for one in long[first : first + _TOGETHER]]
-        examination = Examination(batches, self._broker.now_ms())
+        examination = Examination(batches, self._clock.wall_ms())
 
         def leave(_: object) -> None:
             if acks or not examiner.goes_on:
@@ -195,7 +199,7 @@ class Validation:
 
     def _refuse_if_lost(self, key: bytes, append: PartitionAppend, leader_epoch: int, *, by_id: bool) -> None:
         """Where another leader, or this broker in another epoch, may have cut what was appended."""
-        partition, code = self._broker.leading(key, append.partition_id, by_id=by_id)
+        partition, code = self._topics.leading(key, append.partition_id, by_id=by_id)
         lost = partition is None or partition is not append.partition or partition.leader_epoch != leader_epoch
         if lost and not append.error_code:
             append.error_code = code or ErrorCode.NOT_LEADER_OR_FOLLOWER

@@ -30,8 +30,12 @@ from tailrace_broker.transactions.add_partitions import ADDS_FROM, Answers, Aske
 from tailrace_broker.transactions.coordinators import Question
 
 if TYPE_CHECKING:
-    from tailrace_broker.broker import Broker
+    from tailrace.clock import Clock
+    from tailrace_broker.dynamic_config import DynamicBrokerConfig
+    from tailrace_broker.metrics import BrokerMetrics
     from tailrace_broker.partitions.partition import Partition
+    from tailrace_broker.partitions.topics import Topics
+    from tailrace_broker.transactions.coordinators import Coordinators
 
 MOST_HELD_BYTES: Final = 64 * 1024 * 1024  # beyond it a connection waits for what it has sent last
 MOST_BYTES: Final = 256 * 1024 * 1024  # beyond it requests are refused
@@ -152,13 +156,25 @@ class Serve(Protocol):
 class Verifier:
     """Of one PlainProduce."""
 
-    def __init__(self, broker: Broker, path: Serve) -> None:
-        self._broker = broker
+    def __init__(
+        self,
+        topics: Topics,
+        coordinators: Coordinators,
+        config: DynamicBrokerConfig,
+        metrics: BrokerMetrics,
+        clock: Clock,
+        last: dict[Key, HeldRequest],
+        path: Serve,
+    ) -> None:
+        """last: the request that the next one for a partition and producer waits for, of all paths of a broker."""
+        self._topics = topics
+        self._coordinators = coordinators
+        self._config = config
+        self._metrics = metrics
+        self._clock = clock
+        self._last = last
         self._path = path
-        # Whom the next one for this partition and producer waits for; also one that is served in pieces (many_rows.py).
-        self._last: dict[Key, HeldRequest] = broker.held_producers
         self._ready: list[HeldRequest] = []
-        self._metrics = broker.metrics
         self.held_bytes = 0
 
     def admit(self, connection: Any, version: int, correlation_id: int, request: Produce) -> HeldRequest | Verdict:
@@ -194,7 +210,7 @@ class Verifier:
 
     def _verifies(self, version: int) -> bool:
         """Whether coordinators are asked for requests of this version."""
-        return version >= ADDS_FROM or self._broker.config.transaction_partition_verification_enable
+        return version >= ADDS_FROM or self._config.current.transaction_partition_verification_enable
 
     def _rows(self, version: int, request: Produce) -> Rows:
         """What a coordinator may have to be asked about; the rest is refused or taken without."""
@@ -204,7 +220,7 @@ class Verifier:
             if len(asked.records) < HEADER_SIZE or (header := read_header(asked.records)).producer_id < 0:
                 continue
             place = (topic.key, asked.partition)
-            partition, code = self._broker.leading(topic.key, asked.partition, by_id=version >= TOPIC_IDS_FROM)
+            partition, code = self._topics.leading(topic.key, asked.partition, by_id=version >= TOPIC_IDS_FROM)
             if partition is None:
                 rows.not_led[place] = PartitionRefusal(code)
             elif not partition.internal and opened(partition):
@@ -220,7 +236,7 @@ class Verifier:
         refused, verified = dict(not_led), dict[AskedPartition, Verification]()
         for place, partition, header in rows:
             log = partition.opened
-            if log is None or partition.leader != self._broker.node_id:
+            if log is None or partition.leader != self._topics.node_id:
                 refused[place] = PartitionRefusal(ErrorCode.NOT_LEADER_OR_FOLLOWER)
                 continue
             entry = log.producers.entries.get(header.producer_id)
@@ -231,7 +247,7 @@ class Verifier:
                     header.producer_id,
                     header.producer_epoch,
                     header.base_sequence,
-                    self._broker.now_ms(),
+                    self._clock.wall_ms(),
                     supports_epoch_bump=version >= ADDS_FROM,
                 )
         return Verdict(refused, verified)
@@ -252,25 +268,21 @@ class Verifier:
         )
         verified = held.verdict.verified
         places = [(row.partition.topic, row.partition.index) for row in held.rows if row.place in verified]
-        now_ms = self._broker.monotonic_ms()
+        now_ms = self._clock.monotonic_ms()
         if held.tries_until_ms < 0:
-            config = self._broker.config
+            config = self._config.current
             held.tries_until_ms = now_ms + min(
                 config.add_partitions_to_txn_retry_backoff_max_ms, config.request_timeout_ms
             )
-        question = Question(asked, tuple(places), partial(self._answered, held, now_ms))
-        if self._broker.coordinators is None:
-            question.refuse(ErrorCode.COORDINATOR_NOT_AVAILABLE)
-        else:
-            self._broker.coordinators.ask(question)
+        self._coordinators.ask(Question(asked, tuple(places), partial(self._answered, held, now_ms)))
 
     def _answered(self, held: HeldRequest, asked_at_ms: float, answers: Answers) -> None:
         """The coordinator's answer: the request goes on, or asks again in a moment."""
-        now_ms = self._broker.monotonic_ms()
+        now_ms = self._clock.monotonic_ms()
         self._metrics.verified(now_ms - asked_at_ms, failures=sum(code != 0 for code in answers.values()))
         concurrent = held.version >= ADDS_FROM and ErrorCode.CONCURRENT_TRANSACTIONS in answers.values()
         if concurrent and now_ms < held.tries_until_ms:
-            pause_ms = self._broker.config.add_partitions_to_txn_retry_backoff_ms
+            pause_ms = self._config.current.add_partitions_to_txn_retry_backoff_ms
             asyncio.get_running_loop().call_later(pause_ms / 1000, self._begin, held)
             return
         refused, verified, _ = held.verdict

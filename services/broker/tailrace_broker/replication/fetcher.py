@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Any
@@ -39,8 +40,16 @@ from tailrace_broker.partitions.follower import truncation_offset
 from tailrace_broker.partitions.partition import Fetched
 
 if TYPE_CHECKING:
-    from tailrace_broker.broker import Broker
+    from tailrace.clock import Clock
+    from tailrace.metadata.image import MetadataImage
+    from tailrace_broker.directories.disk_pressure import DiskPressure
+    from tailrace_broker.directories.storage import Storage
+    from tailrace_broker.dynamic_config import DynamicBrokerConfig
+    from tailrace_broker.metrics import BrokerMetrics
+    from tailrace_broker.partitions.node import Node
     from tailrace_broker.partitions.partition import Partition
+    from tailrace_broker.partitions.throttle import Throttle
+    from tailrace_broker.partitions.wakeups import WakeUps
 
 _FIRST_EPOCH = 0
 _MAX_EPOCH = 2**31 - 1
@@ -93,18 +102,33 @@ class _Follow:
         self.log_start = -1
 
 
+@dataclass(frozen=True)
+class FetcherParts:
+    """What the fetchers of one broker share."""
+
+    node: Node
+    config: DynamicBrokerConfig
+    image: Callable[[], MetadataImage]
+    storage: Storage
+    pressure: DiskPressure
+    wakeups: WakeUps
+    change_log: Callable[[Partition, Callable[[Log], None]], bool]  # see BrokerMetadataPublisher.change_log
+    throttle: Throttle
+    metrics: BrokerMetrics
+    clock: Clock
+    boot_id: str
+    secret: Secret | None
+    log: Any
+
+
 class ReplicaFetcher:
     """Follows any number of partitions of one leader."""
 
-    def __init__(
-        self, broker: Broker, leader_id: int, boot_id: str, backoff: Backoff, log: Any, secret: Secret | None = None
-    ) -> None:
-        self._broker = broker
+    def __init__(self, parts: FetcherParts, leader_id: int, backoff: Backoff) -> None:
+        self._parts = parts
         self._leader_id = leader_id
-        self._boot_id = boot_id
-        self._secret = secret
         self._backoff = backoff
-        self._log = log
+        self._log = parts.log
         self._follows: dict[tuple[bytes, int], _Follow] = {}
         self._due: dict[tuple[bytes, int], _Follow] = {}  # the next request looks at them
         self._in_turn: Iterator[_Follow] = iter(())
@@ -114,7 +138,7 @@ class ReplicaFetcher:
         self._session_epoch = _FIRST_EPOCH
         self._correlation_id = 0
         self._client: Client | None = None
-        self._client_id = f"broker-{broker.node_id}-fetcher".encode()
+        self._client_id = f"broker-{parts.node.node_id}-fetcher".encode()
         self._news = asyncio.Event()
         self._asking = False
         self._interrupted = False
@@ -177,7 +201,7 @@ class ReplicaFetcher:
             return float("inf")
         if len(self._due) < len(self._follows):
             return None
-        now_ms = self._broker.monotonic_ms()
+        now_ms = self._parts.clock.monotonic_ms()
         soonest = min(follow.until_ms for follow in self._due.values())
         return soonest - now_ms if soonest > now_ms else None
 
@@ -195,7 +219,7 @@ class ReplicaFetcher:
         client = self._connected()
         await self._open_some()
         frame = self._request()
-        config = self._broker.config
+        config = self._parts.config.current
         timeout_ms = config.replica_fetch_wait_max_ms + _GRACE_MS
         self._asking = True
         try:
@@ -220,20 +244,20 @@ class ReplicaFetcher:
         if started:
             await self._checkpoint_log_starts(started)
         if syncing:  # flush.messages: the next fetch says that we have it, so it must be on the disk before
-            await self._broker.flusher.flushed(syncing)
+            await self._parts.wakeups.flusher.flushed(syncing)
 
     def _connected(self) -> Client:
         if self._client is None:
-            broker = self._broker.image.brokers.get(self._leader_id)
-            address = None if broker is None else address_of(broker.endpoints, self._boot_id)
+            broker = self._parts.image().brokers.get(self._leader_id)
+            address = None if broker is None else address_of(broker.endpoints, self._parts.boot_id)
             if address is None:
                 raise Disconnected(f"broker {self._leader_id} has no address in the image")
-            self._client = Client(address, self._client_id.decode(), secret=self._secret)
+            self._client = Client(address, self._client_id.decode(), secret=self._parts.secret)
         return self._client
 
     async def _open_some(self) -> None:
         """Opens or creates logs that the next request is to ask for, one after the other; others go in between."""
-        now_ms = self._broker.monotonic_ms()
+        now_ms = self._parts.clock.monotonic_ms()
         unopened = (one for one in self._due.values() if one.partition.opened is None and one.until_ms <= now_ms)
         async for follow in turns(list(islice(unopened, _OPENED_PER_ROUND))):
             if self._follows.get(follow.key) is follow:
@@ -245,7 +269,7 @@ class ReplicaFetcher:
         The leader would send what follows a position that it still takes for ours once more with each answer.
         """
         self._added = False
-        config, now_ms = self._broker.config, self._broker.monotonic_ms()
+        config, now_ms = self._parts.config.current, self._parts.clock.monotonic_ms()
         topics: dict[bytes, list[FetchPartition]] = {}
         forgotten: dict[bytes, list[int]] = {}
         gone = list(islice(self._gone, _MOST_NAMED // 2))
@@ -280,8 +304,8 @@ class ReplicaFetcher:
             forgotten.clear()
         self._correlation_id = (self._correlation_id + 1) & 0x7FFFFFFF
         fetch = ReplicaFetch(
-            self._broker.node_id,
-            self._broker.node.broker_epoch,
+            self._parts.node.node_id,
+            self._parts.node.broker_epoch,
             int(wait_ms),
             config.replica_fetch_min_bytes,
             config.replica_fetch_response_max_bytes,
@@ -306,18 +330,18 @@ class ReplicaFetcher:
 
     def _want(self, follow: _Follow, max_bytes: int) -> FetchPartition | None:
         partition = follow.partition
-        if self._broker.pressure.stops_following(partition):
-            follow.until_ms = self._broker.monotonic_ms() + _THROTTLED_MS
+        if self._parts.pressure.stops_following(partition):
+            follow.until_ms = self._parts.clock.monotonic_ms() + _THROTTLED_MS
             return None
         try:
             offset, last_epoch, start = partition.position()
             if partition.syncing:  # opened just now, or not all of the last answer was sound
-                self._broker.flusher.request(partition)
-                follow.until_ms = self._broker.monotonic_ms() + _FIRST_DELAY_MS
+                self._parts.wakeups.flusher.request(partition)
+                follow.until_ms = self._parts.clock.monotonic_ms() + _FIRST_DELAY_MS
                 return None
-            if partition.throttled and (wait_ms := self._broker.follower_throttle.wait_ms()) > 0:
+            if partition.throttled and (wait_ms := self._parts.throttle.wait_ms()) > 0:
                 # Not for the whole debt: the rate may be raised or taken away meanwhile.
-                follow.until_ms = self._broker.monotonic_ms() + min(wait_ms, _THROTTLED_MS)
+                follow.until_ms = self._parts.clock.monotonic_ms() + min(wait_ms, _THROTTLED_MS)
                 return None
         except OSError as failed:
             self._delay(follow, f"its log cannot be opened: {failed}")
@@ -357,7 +381,7 @@ class ReplicaFetcher:
         """Does what the answer says; returns what owes a flush, and what the checkpoint of log start offsets lacks."""
         syncing: list[Partition] = []
         started: list[_Follow] = []
-        now_ms = self._broker.now_ms()
+        now_ms = self._parts.clock.wall_ms()
         async for row in turns(answer.rows):
             follow = self._follows.get((row.topic_id, row.partition))
             if follow is None or follow.asked is None or not self._apply_row(follow, follow.asked, row, now_ms):
@@ -371,14 +395,14 @@ class ReplicaFetcher:
 
     async def _checkpoint_log_starts(self, started: list[_Follow]) -> None:
         """The next fetch says that these records are deleted here, and the leader may acknowledge that (KIP-107)."""
-        storage = self._broker.storage
+        storage = self._parts.storage
         starts, begun = dict[_Follow, tuple[int, LogDir]](), dict[LogDir, Callable[[], None]]()
         for follow in started:
             place, log = (follow.partition.topic, follow.partition.index), follow.partition.opened
             if log is not None and (log_dir := storage.place_of(*place)) is not None:
                 starts[follow] = log.log_start_offset, log_dir
                 begun[log_dir] = log_dir.begin_log_start_checkpoint(place, log)
-        await self._broker.flusher.log_starts(begun)
+        await self._parts.wakeups.flusher.log_starts(begun)
         for follow, (start, log_dir) in starts.items():
             if log_dir.failure is not None:
                 self._delay(follow, "its log start offset cannot be written")
@@ -400,14 +424,14 @@ class ReplicaFetcher:
         return True
 
     def _take(self, follow: _Follow, row: ReplicaRow, now_ms: int) -> None:
-        broker, partition = self._broker, follow.partition
+        parts, partition = self._parts, follow.partition
         end_before = partition.log.log_end_offset
         change = change_due(partition, row)
         if change is not None:
-            if broker.flusher.runs(partition):
+            if parts.wakeups.flusher.runs(partition):
                 self._delay(follow)  # two threads would have the log; the leader says it again
                 return
-            if broker.change_log(partition, change):
+            if parts.change_log(partition, change):
                 self._log.info(
                     "cuts to agree with the leader",
                     topic=partition.topic,
@@ -435,17 +459,17 @@ class ReplicaFetcher:
                 leader=self._leader_id,
             )
         follow.delay_ms = 0.0
-        broker.metrics.replication_bytes_in += len(row.records)
+        parts.metrics.replication_bytes_in += len(row.records)
         if row.records and partition.throttled:
-            broker.follower_throttle.charge(len(row.records))
+            parts.throttle.charge(len(row.records))
         if moved:
-            broker.committed(partition)
+            parts.wakeups.committed(partition)
 
     def _delay(self, follow: _Follow, why: str = "") -> None:
         """Leaves a partition out for a while that doubles from 10 ms to replica.fetch.backoff.ms."""
-        most_ms = self._broker.config.replica_fetch_backoff_ms
+        most_ms = self._parts.config.current.replica_fetch_backoff_ms
         follow.delay_ms = min(most_ms, follow.delay_ms * 2 or _FIRST_DELAY_MS)
-        follow.until_ms = self._broker.monotonic_ms() + follow.delay_ms
+        follow.until_ms = self._parts.clock.monotonic_ms() + follow.delay_ms
         if why:
             self._log.warning(
                 "a partition cannot follow",

@@ -6,6 +6,7 @@ While no controller answers, proposals wait: the maximal ISR keeps acks=all hone
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any
 
 from tailrace.errors import ApiError, ErrorCode
@@ -17,8 +18,10 @@ from tailrace.wire.messages import AlterPartitionRequest
 from tailrace_broker.partitions.leader import IsrChange
 
 if TYPE_CHECKING:
-    from tailrace_broker.broker import Broker
+    from tailrace_broker.metrics import BrokerMetrics
+    from tailrace_broker.partitions.node import Node
     from tailrace_broker.partitions.partition import Partition
+    from tailrace_broker.partitions.wakeups import WakeUps
 
 _ASK_TIMEOUT_MS = 10_000
 _Topic = AlterPartitionRequest.TopicData
@@ -28,12 +31,33 @@ _Partition = _Topic.PartitionData
 class IsrUpdates:
     """The changes on their way; at most one for each partition."""
 
-    def __init__(self, broker: Broker, backoff: Backoff, log: Any) -> None:
-        self._broker = broker
+    def __init__(
+        self,
+        node: Node,
+        ask_controller: Callable[..., Awaitable[Any]],
+        wakeups: WakeUps,
+        metrics: BrokerMetrics,
+        backoff: Backoff,
+        log: Any,
+    ) -> None:
+        self._node = node
+        self._ask = ask_controller
+        self._wakeups = wakeups
+        self._metrics = metrics
         self._backoff = backoff
         self._log = log
         self._due: dict[Partition, IsrChange] = {}
         self._wake = asyncio.Event()
+
+    def on_fetch_position(self, partition: Partition) -> None:
+        """A follower's position was noted: what it has may be committed now, and it may join the ISR."""
+        if partition.advance():
+            self._wakeups.committed(partition)
+        if partition.deletions:
+            partition.settle_deletions()
+        change = partition.propose_isr(shrink=False)
+        if change is not None:
+            self.propose(partition, change)
 
     def propose(self, partition: Partition, change: IsrChange) -> None:
         """Sends the change with the next request."""
@@ -61,7 +85,7 @@ class IsrUpdates:
     async def _send(self, due: dict[Partition, IsrChange]) -> dict[Partition, IsrChange]:
         """Returns what must be asked for again."""
         try:
-            answer = await self._broker.follower.ask_controller(self._request(due), timeout_ms=_ASK_TIMEOUT_MS)
+            answer = await self._ask(self._request(due), timeout_ms=_ASK_TIMEOUT_MS)
         except (Disconnected, TimeoutError, ApiError, Malformed) as failed:
             self._log.warning("the controller did not take a change of ISRs", why=str(failed) or "timed out")
             return due
@@ -80,7 +104,7 @@ class IsrUpdates:
         """Whether the change must be asked for again."""
         before = partition.leading.isr if partition.leading is not None else ()
         again = partition.isr_answered(change, row.error_code, tuple(row.isr), row.partition_epoch)
-        metrics = self._broker.metrics
+        metrics = self._metrics
         if row.error_code:
             metrics.failed_isr_updates += 1
             self._log.info(
@@ -93,7 +117,7 @@ class IsrUpdates:
         metrics.isr_shrinks += bool(set(before) - set(row.isr))
         metrics.isr_expands += bool(set(row.isr) - set(before))
         if partition.advance():
-            self._broker.committed(partition)
+            self._wakeups.committed(partition)
         return False
 
     def _request(self, due: dict[Partition, IsrChange]) -> AlterPartitionRequest:
@@ -111,8 +135,8 @@ class IsrUpdates:
             )
             topics.setdefault(partition.topic_id, []).append(row)
         return AlterPartitionRequest(
-            broker_id=self._broker.node_id,
-            broker_epoch=self._broker.node.broker_epoch,
+            broker_id=self._node.node_id,
+            broker_epoch=self._node.broker_epoch,
             topics=[_Topic(topic_id=topic_id, partitions=rows) for topic_id, rows in topics.items()],
         )
 

@@ -4,41 +4,31 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from random import Random
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from tailrace.clock import Clock
-from tailrace.net.authentication.proof import Secret
 from tailrace.net.backoff import Backoff
 from tailrace_broker.partitions.topics import Changes
-from tailrace_broker.replication.fetcher import ReplicaFetcher
+from tailrace_broker.replication.fetcher import FetcherParts, ReplicaFetcher
 from tailrace_broker.replication.isr import IsrUpdates
 
 if TYPE_CHECKING:
-    from tailrace_broker.broker import Broker
     from tailrace_broker.partitions.partition import Partition
-
-_FIRST_BACKOFF_MS, _MOST_BACKOFF_MS = 10, 250
+    from tailrace_broker.partitions.topics import Topics
 
 
 class Replicas:
     """Replication's shell on one broker."""
 
     def __init__(
-        self, broker: Broker, clock: Clock, random: Random, boot_id: str, log: Any, secret: Secret | None = None
+        self, topics: Topics, isr: IsrUpdates, parts: FetcherParts, new_backoff: Callable[[], Backoff]
     ) -> None:
-        self._broker = broker
-        self._clock = clock
-        self._log = log
-        self._boot_id = boot_id
-        self._secret = secret
-        self._new_backoff: Callable[[], Backoff] = lambda: Backoff(clock, random, _FIRST_BACKOFF_MS, _MOST_BACKOFF_MS)
-        self._isr = IsrUpdates(broker, self._new_backoff(), log)
+        self._topics = topics
+        self._isr = isr
+        self._parts = parts
+        self._new_backoff = new_backoff
         self._fetchers: dict[int, ReplicaFetcher] = {}
         self._followed: dict[Partition, ReplicaFetcher] = {}
         self._group: asyncio.TaskGroup | None = None
-        broker.on_changes = self.on_changes
-        broker.on_isr_change = self._isr.propose
 
     async def run(self) -> None:
         """Runs until cancelled; what the image said so far is taken up first."""
@@ -46,7 +36,7 @@ class Replicas:
             self._group = group
             group.create_task(self._isr.run())
             group.create_task(self._watch_lag())
-            async for partition in self._broker.topics.each():
+            async for partition in self._topics.each():
                 self.on_changes(Changes([partition], [], [], more=True))
             self.on_changes(Changes([], [], []))
 
@@ -78,9 +68,7 @@ class Replicas:
         fetcher = self._fetchers.get(leader_id)
         if fetcher is None:
             assert self._group is not None
-            fetcher = ReplicaFetcher(
-                self._broker, leader_id, self._boot_id, self._new_backoff(), self._log, self._secret
-            )
+            fetcher = ReplicaFetcher(self._parts, leader_id, self._new_backoff())
             self._fetchers[leader_id] = fetcher
             self._group.create_task(fetcher.run())
         return fetcher
@@ -88,8 +76,8 @@ class Replicas:
     async def _watch_lag(self) -> None:
         """Twice in replica.lag.time.max.ms, as Kafka: who has not caught up for that long leaves the ISR."""
         while True:
-            await self._clock.sleep(self._broker.node.replica_lag_time_max_ms / 2)
-            async for partition in self._broker.topics.each():
+            await self._parts.clock.sleep(self._topics.node.replica_lag_time_max_ms / 2)
+            async for partition in self._topics.each():
                 if partition.leading is None:
                     continue
                 change = partition.propose_isr()

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterable, AsyncIterator
+from collections.abc import AsyncIterator
 from typing import Final, NamedTuple
 
+from tailrace.clock import Clock
 from tailrace.config import Config
+from tailrace_broker.dynamic_config import DynamicBrokerConfig
+from tailrace_broker.partitions.counts import PartitionCounts, counted
 from tailrace_broker.partitions.partition import Partition
+from tailrace_broker.partitions.topics import Topics
 
 _LATE_MS: Final = 5 * 60_000  # beyond transaction.max.timeout.ms, as in Kafka
 
@@ -34,13 +38,25 @@ def late_after_ms(config: Config) -> int:
     return int(config.transaction_max_timeout_ms) + _LATE_MS
 
 
-async def by_partition(
-    partitions: AsyncIterable[Partition], node_id: int, now_ms: float, late_ms: int
-) -> AsyncIterator[list[OpenTransaction]]:
-    """Of each partition that the node leads; a log that nobody used since the start is not opened for it."""
-    async for partition in partitions:
-        if partition.opened is not None and partition.leader == node_id:
-            yield _of(partition, now_ms, late_ms)
+class LedTransactions:
+    """Of one broker."""
+
+    def __init__(self, topics: Topics, config: DynamicBrokerConfig, clock: Clock) -> None:
+        self._topics = topics
+        self._config = config
+        self._clock = clock
+
+    async def by_partition(self) -> AsyncIterator[list[OpenTransaction]]:
+        """Of each partition that is led here; a log that was not used since the start is not opened for it."""
+        now_ms, late_ms = self._clock.wall_ms(), late_after_ms(self._config.current)
+        async for partition in self._topics.each():
+            if partition.opened is not None and partition.leader == self._topics.node_id:
+                yield _of(partition, now_ms, late_ms)
+
+    async def count(self) -> PartitionCounts:
+        """Partitions and their open transactions, for the metrics; a partition deleted meanwhile may be counted."""
+        late_ms = late_after_ms(self._config.current)
+        return await counted(self._topics.each(), self._topics.node_id, self._clock.wall_ms(), late_ms)
 
 
 def _of(partition: Partition, now_ms: float, late_ms: int) -> list[OpenTransaction]:

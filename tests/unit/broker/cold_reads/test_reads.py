@@ -152,7 +152,7 @@ async def test_a_follower_that_catches_up_waits_in_a_thread(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, max_bytes: int
 ) -> None:
     async with running(tmp_path, followed()) as broker:
-        await broker.broker.on_epoch(100)  # it is registered, so it may lead what others follow
+        await broker.broker.publisher.on_epoch(100)  # it is registered, so it may lead what others follow
         await filled(broker)
         disk = Disk(monkeypatch)
         request = follower_request(broker, 0, max_bytes=max_bytes, partition_max_bytes=max_bytes)
@@ -179,7 +179,7 @@ async def test_a_disk_that_fails_a_cold_read_goes_offline(tmp_path: Path, monkey
 
 async def test_a_follower_hears_of_a_disk_that_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async with running(tmp_path, followed()) as broker:
-        await broker.broker.on_epoch(100)  # it is registered, so it may lead what others follow
+        await broker.broker.publisher.on_epoch(100)  # it is registered, so it may lead what others follow
         await filled(broker)
         disk = Disk(monkeypatch, OSError(5, "Input/output error"))
         disk.go.set()
@@ -206,7 +206,7 @@ async def test_what_is_waited_for_in_the_end_is_little(
 ) -> None:
     """The event loop waits with it, so it is a few batches, however many bytes are asked for."""
     async with running(tmp_path, followed()) as broker:
-        await broker.broker.on_epoch(100)
+        await broker.broker.publisher.on_epoch(100)
         for index in (0, 1):
             await broker.produce(index, *(batch(bytes([n]) * 10_000) for n in range(40)))
         disk = Disk(monkeypatch)

@@ -22,6 +22,7 @@ import uvloop
 
 from support.broker import TOPIC_ID, image, running, topic
 from support.log_dirs import Disks
+from tailrace.config import Config
 from tailrace.errors import ErrorCode
 from tailrace.log.compaction.job import GONE, STORAGE, CleaningFailed, decode_outcome, encode_failure
 from tailrace.log.compaction.rewrite import Outcome, RewriteJob, RewriteLimits
@@ -34,7 +35,8 @@ from tailrace.records.batch import split
 from tailrace.records.record import Record, build, iterate
 from tailrace.wire.messages import DescribeCleanerRequest
 from tailrace_broker.app import cleaner_of
-from tailrace_broker.compaction.cleaner import DEATHS_PER_LOG
+from tailrace_broker.broker import Broker
+from tailrace_broker.compaction.cleaner import DEATHS_PER_LOG, Cleaner
 from tailrace_broker.compaction.cleaner_process import Pace, clean, next_free_at, usable_bytes_of
 from tailrace_broker.compaction.worker import ProcessWorker, WorkerDied, Workers, open_pace
 
@@ -106,12 +108,16 @@ async def cleaning(
     whole = topic("t", TOPIC_ID, *[0] * partitions)
     metadata = image(**CONFIGS | (configs or {}))
     metadata = replace(metadata, topics={"t": whole}, topic_names={TOPIC_ID: "t"})
-    async with running(path, metadata, **settings) as broker:
+    backoff: Any = Waits()
+    opened = iter([worker]) if not isinstance(worker, list) else iter(worker)
+    workers = Workers(lambda: next(opened))
+    clock: Any = _Clock()
+
+    def cleaner(broker: Broker) -> Cleaner:
+        return cleaner_of(broker, clock, backoff, workers, structlog.get_logger())
+
+    async with running(path, metadata, cleaner_of=cleaner, **settings) as broker:
         node: Any = broker
-        backoff: Any = Waits()
-        opened = iter([worker]) if not isinstance(worker, list) else iter(worker)
-        workers = Workers(lambda: next(opened))
-        node.cleaner = cleaner_of(node.broker, _Clock(), backoff, workers, structlog.get_logger())
         node.workers = workers
         node.backoff = backoff
         node.partitions = list(node.broker.topics.by_name[b"t"].partitions.values())
@@ -265,7 +271,6 @@ async def test_how_dirty_the_replicas_are_is_told_though_one_cannot_be_looked_at
     async with cleaning(tmp_path, HereWorker(), 2, WAITS_AT_MOST, log_dirs=two.dirs) as node:
         for partition in node.partitions:
             fill(partition, 30)
-        node.broker.cleaner = node.cleaner
         two.disks[1].fail_next("read", OSError(number, "the disk, or this process"))
         answer = await node.service.ask(DescribeCleanerRequest(topic_id=TOPIC_ID), timeout_ms=60_000)
         assert [row.partition_index for row in answer.partitions] == [0]
@@ -427,12 +432,12 @@ async def test_fewer_log_cleaner_threads_close_the_workers_that_are_too_many(tmp
     async with cleaning(tmp_path, workers, 1, log_cleaner_threads="2") as node:
         await node.cleaner.round()
         workers[1].starts = 3
-        static = node.broker.config
-        node.broker.config = static.with_dynamic({"log.cleaner.threads": "1"}, {})
+        static = node.broker.config.static
+        node.broker.config.current = static.with_dynamic({"log.cleaner.threads": "1"}, {})
         await node.cleaner.round()
         assert [worker.closed for worker in workers] == [False, True]
         assert node.workers.starts == 3
-        node.broker.config = static.with_dynamic({"log.cleaner.threads": "0"}, {})
+        node.broker.config.current = static.with_dynamic({"log.cleaner.threads": "0"}, {})
         fill(node.partitions[0], 30)
         assert not await node.cleaner.round()
         assert workers[0].closed and node.partitions[0].log.cleaned_offset == 0
@@ -447,7 +452,6 @@ async def test_log_cleaner_enable_off_cleans_nothing(tmp_path: Path) -> None:
 
 async def test_another_service_is_told_how_dirty_a_replica_is(tmp_path: Path) -> None:
     async with cleaning(tmp_path, HereWorker(), 2) as node:
-        node.broker.cleaner = node.cleaner
         fill(node.partitions[0], 50)
         request = DescribeCleanerRequest(topic_id=TOPIC_ID)
         (row,) = (await node.service.ask(request, timeout_ms=60_000)).partitions
@@ -455,7 +459,7 @@ async def test_another_service_is_told_how_dirty_a_replica_is(tmp_path: Path) ->
         await node.cleaner.round()
         (row,) = (await node.service.ask(request, timeout_ms=60_000)).partitions
         assert (row.dirty_ratio, row.cleaned_offset, row.uncleanable) == (0.0, 50, None)
-        assert row.last_cleaned_ms > NOW
+        assert row.last_cleaned_ms == NOW
         unknown = await node.service.ask(DescribeCleanerRequest(topic_id=UUID(int=99)), timeout_ms=60_000)
         assert unknown.error_code == ErrorCode.UNKNOWN_TOPIC_ID
 
@@ -510,8 +514,7 @@ async def test_a_process_killed_in_the_middle_of_a_pass_costs_nothing_but_the_pa
         os.kill(worker.pid, signal.SIGKILL)
         assert not await working
         assert offsets(log) == before and node.backoff.waits == 1
-        node.broker.config = node.broker.config.with_dynamic({}, {})
-        node.broker.config = type(node.broker.config).load("broker", overrides={"node.id": "0"})
+        node.broker.config.current = Config.load("broker", overrides={"node.id": "0"})
         assert await node.cleaner.round()
         assert worker.starts == 2 and offsets(log) == [495, 496, 497, 498, 499, 500]
         await worker.close()
@@ -566,7 +569,7 @@ async def test_two_processes_work_side_by_side_and_what_both_deaths_cost_is_done
             os.kill(worker.pid or 0, signal.SIGKILL)
         assert not await working
         overrides = {"node.id": "0", "log.cleaner.threads": "2"}
-        node.broker.config = type(node.broker.config).load("broker", overrides=overrides)
+        node.broker.config.current = Config.load("broker", overrides=overrides)
         assert await node.cleaner.round()
         assert [offsets(log) for log in logs] == [[495, 496, 497, 498, 499, 500]] * 2
         assert node.workers.starts == 4

@@ -9,14 +9,13 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
 from random import Random
-from typing import Any, cast
+from typing import Any
 from uuid import UUID
 
 import pytest
-import structlog
 
 from support.broker import TOPIC_ID, Running, batch, running
-from support.log_dirs import IDS, Disks, LifecycleTwin, metadata
+from support.log_dirs import IDS, Disks, LifecycleTwin, metadata, watch_of
 from tailrace.clock import ManualClock
 from tailrace.config import Config
 from tailrace.errors import ErrorCode
@@ -25,8 +24,8 @@ from tailrace.log.directory.log_dir import LogDir, LogDirRefused
 from tailrace.metadata.directories import LOST, UNASSIGNED
 from tailrace.metadata.image import BrokerImage, MetadataImage, TopicImage
 from tailrace.wire.messages import DescribeLogDirsRequest, ListOffsetsRequest
-from tailrace_broker.app import refuse_repeated, refuse_unusable
 from tailrace_broker.directories.failure import DirWatch
+from tailrace_broker.directories.opening import refuse_repeated, refuse_unusable
 from tailrace_broker.directories.storage import Storage
 
 EIO = OSError(errno.EIO, "the disk is broken")
@@ -39,7 +38,7 @@ def places(node: Running) -> list[int]:
 
 def watch(node: Running, clock: ManualClock | None = None) -> tuple[DirWatch, LifecycleTwin]:
     lifecycle: Any = LifecycleTwin()
-    return DirWatch(node.broker, lifecycle, clock or ManualClock(), structlog.get_logger()), lifecycle
+    return watch_of(node, lifecycle, clock or ManualClock()), lifecycle
 
 
 async def test_new_partitions_go_to_the_dir_with_the_fewest(tmp_path: Path) -> None:
@@ -63,8 +62,7 @@ class Accounts:
 
 async def test_the_controller_hears_where_replicas_lie(tmp_path: Path) -> None:
     accounts: Any = Accounts()
-    async with running(tmp_path, metadata(2), log_dirs=Disks().dirs) as node:
-        await node.broker.account_to(accounts)
+    async with running(tmp_path, metadata(2), log_dirs=Disks().dirs, accounts=accounts) as node:
         assert accounts.due == {(TOPIC_ID, 0): IDS[0], (TOPIC_ID, 1): IDS[1]}
         told = metadata(2, *IDS).topics["t"]
         told = replace(told, partitions=tuple(replace(p, partition_epoch=1) for p in told.partitions))
@@ -75,8 +73,7 @@ async def test_the_controller_hears_where_replicas_lie(tmp_path: Path) -> None:
 async def test_a_replica_that_the_controller_knows_nowhere_yet_is_lost_with_its_disk(tmp_path: Path) -> None:
     accounts: Any = Accounts()
     two = Disks()
-    async with running(tmp_path, metadata(3, IDS[0], IDS[1], UNASSIGNED), log_dirs=two.dirs) as node:
-        await node.broker.account_to(accounts)
+    async with running(tmp_path, metadata(3, IDS[0], IDS[1], UNASSIGNED), log_dirs=two.dirs, accounts=accounts) as node:
         watching, _ = watch(node)
         assert accounts.due == {(TOPIC_ID, 2): IDS[0]}
         two.dirs[0].fail(EIO)
@@ -217,8 +214,7 @@ async def test_the_only_replicas_of_a_dir_taken_out_of_log_dirs_are_waited_for(t
     async with running(tmp_path, told, log_dirs=two.dirs) as node:
         assert [(await node.produce(n, batch(b"a"))).error_code for n in range(2)] == [0, 0]
     accounts: Any = Accounts()
-    async with running(tmp_path, told, log_dirs=two.open()[:1]) as node:
-        await node.broker.account_to(accounts)
+    async with running(tmp_path, told, log_dirs=two.open()[:1], accounts=accounts) as node:
         lost = ErrorCode.KAFKA_STORAGE_ERROR
         assert [(await node.produce(n, batch(b"b"))).error_code for n in range(2)] == [0, lost]
         assert places(node) == [0] and accounts.due == {}  # so the controller elects nobody for it
@@ -228,8 +224,7 @@ async def test_the_only_replicas_of_a_dir_taken_out_of_log_dirs_are_waited_for(t
 
 async def test_a_replica_of_a_dir_taken_out_of_log_dirs_is_copied_once_another_leads(tmp_path: Path) -> None:
     told, accounts = metadata(2, *IDS), Accounts()
-    async with running(tmp_path, told, log_dirs=Disks().dirs[:1]) as node:
-        await node.broker.account_to(cast(Any, accounts))
+    async with running(tmp_path, told, log_dirs=Disks().dirs[:1], accounts=accounts) as node:
         node.follower.move(topics=led_by(told, -1))
         assert places(node) == [0] and accounts.due == {}
         node.follower.move(topics=led_by(told, 1, 2))
@@ -240,8 +235,7 @@ async def test_a_replica_of_a_dir_taken_out_of_log_dirs_is_copied_once_another_l
 
 async def test_a_topic_that_may_lose_records_begins_anew_in_the_dirs_that_are_left(tmp_path: Path) -> None:
     told, accounts = metadata(2, *IDS), Accounts()
-    async with running(tmp_path, told, log_dirs=Disks().dirs[:1]) as node:
-        await node.broker.account_to(cast(Any, accounts))
+    async with running(tmp_path, told, log_dirs=Disks().dirs[:1], accounts=accounts) as node:
         assert places(node) == [0] and accounts.due == {}
         node.follower.move(configs={(2, "t"): {"unclean.leader.election.enable": "true"}})
         assert places(node) == [0, 0] and accounts.due == {(TOPIC_ID, 1): IDS[0]}
@@ -293,7 +287,7 @@ async def test_what_others_were_given_while_a_disk_was_away_is_put_aside_once_th
     async with running(tmp_path, replace(told, topics=topics), log_dirs=two.open()) as node:
         online = node.broker.storage.configured
         assert [log_dir.partitions() for log_dir in online] == [[("t", 2)], [("t", 1), ("t", 3)]]
-        await node.broker.on_epoch(9)
+        await node.broker.publisher.on_epoch(9)
         node.follower.move(brokers={0: BrokerImage(0, 8, UUID(int=8), fenced=False)})  # an earlier life
         assert online[1].holds("t", 1)
         node.follower.move(brokers={0: BrokerImage(0, 9, UUID(int=9), fenced=False)})

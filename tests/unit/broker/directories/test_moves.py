@@ -15,7 +15,7 @@ import pytest
 import structlog
 
 from support.broker import TOPIC_ID, Running, batch, running
-from support.log_dirs import Disks, LifecycleTwin, metadata
+from support.log_dirs import Disks, LifecycleTwin, metadata, watch_of
 from support.replicated import values_of
 from support.waiting import HUNG_S
 from tailrace.clock import ManualClock
@@ -26,7 +26,6 @@ from tailrace.log.filesystem.memory import MemoryFilesystem
 from tailrace.net.background import beside
 from tailrace.wire.messages import AlterReplicaLogDirsRequest, DescribeLogDirsRequest
 from tailrace_broker.app import cleaner_of
-from tailrace_broker.directories.failure import DirWatch
 from tailrace_broker.directories.moves import at_a_time
 from tailrace_broker.directories.storage import Storage
 
@@ -36,11 +35,11 @@ RATE = "replica.alter.log.dirs.io.max.bytes.per.second"
 
 @asynccontextmanager
 async def moving(
-    path: Path, two: Disks, image: Any = None, *, moves: bool = True, **settings: str
+    path: Path, two: Disks, image: Any = None, *, moves: bool = True, **settings: Any
 ) -> AsyncIterator[Running]:
     async with running(path, image or metadata(), log_dirs=two.dirs, **settings) as node:
         twin: Any = LifecycleTwin()
-        DirWatch(node.broker, twin, ManualClock(), structlog.get_logger())
+        watch_of(node, twin, ManualClock())
         if not moves:
             yield node
             return
@@ -397,7 +396,7 @@ async def test_a_sync_that_fails_after_the_copy_took_over_leaves_it_the_partitio
         async def fails(partition: object) -> bool:
             raise OSError(errno.EMFILE, "too many open files")
 
-        node.broker.flusher.everything = fails  # type: ignore[method-assign]
+        node.broker.wakeups.flusher.everything = fails  # type: ignore[method-assign]
         await ask(node, "/d1", 0)
         await done(node)
         log = node.broker.topics.by_name[b"t"].partitions[0].log

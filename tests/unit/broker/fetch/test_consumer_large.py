@@ -224,7 +224,7 @@ async def test_a_cold_read_waits_in_a_thread_while_others_are_served(
 
 async def produced(broker: Running, value: bytes) -> Any:
     """Appends by another connection than the one that waits."""
-    other = Running(broker.broker, broker.follower, broker.address, broker.replicas)
+    other = broker.again()
     try:
         return await other.produce(1, batch(value))
     finally:

@@ -75,17 +75,17 @@ async def test_others_have_their_turn_while_many_logs_are_opened_and_read(broker
 
 async def test_a_waiting_fetch_looks_at_the_partition_that_has_news_alone(broker: Running) -> None:
     looked = list[int]()
-    readable = broker.broker.readable
+    readable = broker.broker.topics.readable
 
     def counted(key: bytes, index: int, *, by_id: bool) -> Any:
         looked.append(index)
         return readable(key, index, by_id=by_id)
 
-    broker.broker.readable = counted  # type: ignore[method-assign]
+    broker.broker.topics.readable = counted  # type: ignore[method-assign]
     large = batch(b"x" * 1000)
     asked = request(((index, 0) for index in range(MANY)), min_bytes=2 * len(large), max_wait_ms=20_000)
     waiting = asyncio.ensure_future(fetch(broker, asked))
-    await turns_until(lambda: broker.broker.purgatory.count(DelayedFetch) > 0)
+    await turns_until(lambda: broker.broker.wakeups.purgatory.count(DelayedFetch) > 0)
     looked.clear()
     await broker.produce(7, batch(b"a little"))
     await broker.produce(8, large)
@@ -110,7 +110,7 @@ async def test_a_waiting_fetch_keeps_neither_its_bytes_nor_collections_from_all_
 
     monkeypatch.setattr(Connection, "keep", noted)
     waiting = asyncio.ensure_future(fetch(broker, request(((n, 0) for n in range(MANY)), max_wait_ms=20_000)))
-    await turns_until(lambda: broker.broker.purgatory.count(DelayedFetch) > 0)
+    await turns_until(lambda: broker.broker.wakeups.purgatory.count(DelayedFetch) > 0)
     assert [one() for one in kept] == [None]
     assert gc.isenabled()
     await broker.produce(0, batch(b"early"))

@@ -27,7 +27,7 @@ def replicated() -> MetadataImage:
 
 def led(broker: Running) -> Partition:
     broker.release()
-    partition, code = broker.broker.leading(TOPIC_ID.bytes, 0, by_id=True)
+    partition, code = broker.broker.topics.leading(TOPIC_ID.bytes, 0, by_id=True)
     assert partition is not None
     assert not code
     return partition

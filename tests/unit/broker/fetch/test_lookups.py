@@ -94,7 +94,7 @@ async def test_a_lookup_that_waits_for_the_disk_holds_up_nobody_else(
         await filled(broker)
         disk = SlowDisk(monkeypatch)
         waiting = await asked(broker, timestamp, disk)
-        other = Running(broker.broker, broker.follower, broker.address, broker.replicas)
+        other = broker.again()
         assert (await other.produce(0, pair(LATER))).base_offset >= 10
         assert (await other.fetch(0, 10)).error_code == 0
         assert (await look_up(other.client, LATEST)).offset >= 12
@@ -256,7 +256,7 @@ async def test_a_lookup_is_done_anew_on_what_is_there_after_a_cut(
         await filled(broker)
         disk = SlowDisk(monkeypatch)
         waiting = await asked(broker, NOW + 8, disk)
-        partition, _ = broker.broker.leading(b"t", 0, by_id=False)
+        partition, _ = broker.broker.topics.leading(b"t", 0, by_id=False)
         assert partition is not None
         partition.log.truncate_to(4)
         partition.high_watermark = 4
@@ -272,7 +272,7 @@ async def test_a_log_that_changes_all_the_time_has_the_client_ask_again(
 ) -> None:
     async with running(tmp_path) as broker:
         await filled(broker)
-        partition, _ = broker.broker.leading(b"t", 0, by_id=False)
+        partition, _ = broker.broker.topics.leading(b"t", 0, by_id=False)
         assert partition is not None
         log = partition.log
         find = Lookups.find
@@ -321,7 +321,7 @@ async def test_a_damaged_segment_is_walked_once_while_others_are_served(
         await filled(broker)
         damage(tmp_path)
         disk = SlowDisk(monkeypatch)
-        clients = [Running(broker.broker, broker.follower, broker.address, broker.replicas) for _ in range(3)]
+        clients = [broker.again() for _ in range(3)]
         fetches = [asyncio.create_task(one.fetch(0, offset)) for one, offset in zip(clients, (2, 2, 4), strict=True)]
         assert await asyncio.to_thread(disk.asked.wait, 10)
         assert (await broker.produce(1, pair(NOW))).error_code == 0

@@ -14,14 +14,14 @@ from tailrace.wire.messages import DescribeOpenTransactionsRequest
 
 def write(broker: Running, partition: int, *batches: bytearray) -> None:
     """As a coordinator."""
-    led = broker.broker.led("t", partition)
+    led = broker.broker.topics.led("t", partition)
     answers = led.append([memoryview(data) for data in batches], 1000, from_client=False)
     assert not any(answer.error_code for answer in answers), answers
-    broker.broker.appended(led)
+    broker.broker.wakeups.appended(led)
 
 
 def of_now(broker: Running, producer_id: int) -> bytearray:
-    record = Record(timestamp=int(broker.broker.now_ms()), value=b"v")
+    record = Record(timestamp=int(broker.environment.clock.wall_ms()), value=b"v")
     return build([record], producer_id=producer_id, producer_epoch=2, base_sequence=0, transactional=True)
 
 
@@ -50,6 +50,6 @@ async def test_open_transactions_are_told_late_ones_first(tmp_path: Path) -> Non
 async def test_what_another_broker_leads_is_not_told(tmp_path: Path) -> None:
     async with running(tmp_path) as broker:
         write(broker, 0, data_batch(8))
-        partition = broker.broker.led("t", 0)
+        partition = broker.broker.topics.led("t", 0)
         partition.leader = 1
         assert await told(broker) == []

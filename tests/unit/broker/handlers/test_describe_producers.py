@@ -60,7 +60,7 @@ async def test_every_producer_is_told_with_its_last_batch(tmp_path: Path) -> Non
 
 async def test_a_transaction_is_told_by_its_start_until_it_ends(tmp_path: Path) -> None:
     async with running(tmp_path) as broker:
-        partition = broker.broker.led("t", 0)
+        partition = broker.broker.topics.led("t", 0)
 
         def write(data: bytearray) -> None:
             (answer,) = partition.append([memoryview(data)], NOW, from_client=False)
@@ -97,7 +97,7 @@ async def test_an_expiration_that_is_set_while_the_broker_runs_holds_for_every_l
         log_dir.retention.apply(NOW + 10)
         assert await producers(broker) == []
         broker.follower.move(configs={(4, ""): {"producer.id.expiration.ms": "9"}})
-        assert broker.broker.led("t", 1).log.producer_id_expiration_ms == 9  # opened after that
+        assert broker.broker.topics.led("t", 1).log.producer_id_expiration_ms == 9  # opened after that
 
 
 @pytest.mark.parametrize(
@@ -137,7 +137,7 @@ async def test_a_disk_that_cannot_be_read_is_a_storage_error_of_its_partition(
         def fail() -> Any:
             raise OSError(5, "Input/output error")
 
-        monkeypatch.setattr(broker.broker.led("t", 0), "_open_log", fail)
+        monkeypatch.setattr(broker.broker.topics.led("t", 0), "_open_log", fail)
         ((_, rows),) = await ask(broker, ("t", [0, 1]))
         assert [row.error_code for row in rows] == [ErrorCode.KAFKA_STORAGE_ERROR, 0]
 

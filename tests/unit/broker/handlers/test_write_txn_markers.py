@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from support.broker import Running
 from support.stub_coordinator import data, marker, produce, with_coordinator, write_markers
 from tailrace.errors import ErrorCode
 from tailrace.log.segment.transactions import read_marker
@@ -21,7 +20,7 @@ E = ErrorCode
 
 def markers_of(broker: Any, index: int = 0) -> list[tuple[int, int, int, int]]:
     """(producer id, epoch, outcome, coordinator epoch) of the markers in a partition of t."""
-    log, offset = broker.broker.led("t", index).log, 0
+    log, offset = broker.broker.topics.led("t", index).log, 0
     found = []
     while offset < log.log_end_offset:  # they are of another time than the records, and so in another segment
         for batch in split(log.read(offset, 1 << 20).read()):
@@ -37,13 +36,13 @@ def markers_of(broker: Any, index: int = 0) -> list[tuple[int, int, int, int]]:
 async def test_a_marker_ends_the_transaction_in_each_partition(tmp_path: Path, version: int) -> None:
     async with with_coordinator(tmp_path) as (broker, _):
         await produce(broker, {0: data(), 1: data()})
-        assert broker.broker.led("t", 0).visible_end(committed=True) == 0
+        assert broker.broker.topics.led("t", 0).visible_end(committed=True) == 0
         codes = await write_markers(
             broker, marker(commit=False, partitions=(0, 1), coordinator_epoch=4), version=version
         )
         assert codes == [{("t", 0): 0, ("t", 1): 0}]
         for index in (0, 1):
-            partition = broker.broker.led("t", index)
+            partition = broker.broker.topics.led("t", index)
             assert partition.visible_end(committed=True) == 2
             assert markers_of(broker, index) == [(7, 0, ABORT, 4)]
             assert partition.log.aborted_transactions(0, partition.log.read(0, 1 << 20)) == [(7, 0)]
@@ -100,7 +99,7 @@ async def test_a_late_marker_of_version_2_does_not_end_the_next_transaction(tmp_
         await write_markers(broker, ended)
         assert (await produce(broker, data(epoch=1))).error_code == 0
         assert await write_markers(broker, ended) == [{("t", 0): E.INVALID_PRODUCER_EPOCH}]
-        assert broker.broker.led("t", 0).visible_end(committed=True) == 2
+        assert broker.broker.topics.led("t", 0).visible_end(committed=True) == 2
 
 
 async def test_markers_for_offsets_go_to_the_owner_of_the_shard(tmp_path: Path) -> None:
@@ -113,7 +112,7 @@ async def test_markers_for_offsets_go_to_the_owner_of_the_shard(tmp_path: Path) 
         sent = stub.markers[0]
         assert (sent.producer_id, sent.producer_epoch, sent.coordinator_epoch) == (7, 3, 2)
         assert (sent.transaction_result, sent.transaction_version) == (True, 2)
-        assert broker.broker.led("__consumer_offsets", 0).log.log_end_offset == 0
+        assert broker.broker.topics.led("__consumer_offsets", 0).log.log_end_offset == 0
 
 
 async def test_markers_for_offsets_are_tried_again_while_their_owner_is_away(tmp_path: Path) -> None:
@@ -177,7 +176,10 @@ async def test_a_client_ends_nothing_else(tmp_path: Path, asked: list[Any], code
         broker.service = commit
         assert await write_markers(broker, marker(coordinator_epoch=5)) == [{("t", 0): 0}], "the owner commits"
         assert (
-            broker.broker.led("t", 0).log.aborted_transactions(0, broker.broker.led("t", 0).log.read(0, 1 << 20)) == []
+            broker.broker.topics.led("t", 0).log.aborted_transactions(
+                0, broker.broker.topics.led("t", 0).log.read(0, 1 << 20)
+            )
+            == []
         )
 
 
@@ -220,7 +222,7 @@ async def test_a_transaction_that_ends_while_its_coordinator_is_asked_is_not_abo
             assert (await produce(other, data(sequence=1))).error_code == 0
 
         stub.on_listed = committed_and_begun_anew
-        other = Running(broker.broker, broker.follower, broker.address, broker.replicas)
+        other = broker.again()
         try:
             assert await write_markers(broker, marker(commit=False)) == [{("t", 0): E.INVALID_TXN_STATE}]
         finally:

@@ -10,7 +10,6 @@ from support.broker import running
 async def test_the_metrics_say_what_was_counted_last(tmp_path: Path) -> None:
     async with running(tmp_path) as node:
         metrics = node.broker.metrics
-        metrics.count_partitions = node.broker.count_partitions
         metrics.collect()
         assert metrics.partitions.replicas == 0
         await metrics.prepare()

@@ -121,11 +121,11 @@ async def test_an_append_right_at_a_flushs_end_is_flushed_as_well(tmp_path: Path
     """A request between a flush's last look and its end must not be given the task that ends."""
     async with running(tmp_path, SYNCED) as node:
         await node.produce(0, batch(b"a"))
-        mine, flusher = partition(node), node.broker.flusher
+        mine, flusher = partition(node), node.broker.wakeups.flusher
         appended: list[Any] = []
 
         def append() -> None:
-            appended.extend(mine.append([memoryview(bytearray(batch(b"b")))], node.broker.now_ms()))
+            appended.extend(mine.append([memoryview(bytearray(batch(b"b")))], node.environment.clock.wall_ms()))
             flusher.request(mine)
 
         task = flusher.request(mine)  # nothing is owed: it ends at its first turn, and the append comes right after
@@ -143,7 +143,7 @@ async def test_there_is_never_a_second_flush_of_a_log(tmp_path: Path, monkeypatc
         disk = Disk(monkeypatch)
         waiting = asyncio.create_task(node.produce(0, batch(b"a"), timeout_ms=20_000))
         await disk.began.wait()
-        await node.broker.flusher.upkeep(partition(node))
+        await node.broker.wakeups.flusher.upkeep(partition(node))
         assert disk.runs == 1
         disk.go.set()
         assert (await waiting).error_code == 0
@@ -154,7 +154,7 @@ async def test_an_append_during_upkeep_is_flushed_after_it(tmp_path: Path, monke
     async with running(tmp_path, told) as node:
         assert (await node.produce(0, batch(b"a"))).error_code == 0
         disk = Disk(monkeypatch)
-        upkeep = asyncio.create_task(node.broker.flusher.upkeep(partition(node)))
+        upkeep = asyncio.create_task(node.broker.wakeups.flusher.upkeep(partition(node)))
         await disk.began.wait()
         waiting = asyncio.create_task(node.produce(0, batch(b"b", b"c"), timeout_ms=20_000))
         await turns_until(lambda: partition(node).syncing)

@@ -108,7 +108,7 @@ def turns(monkeypatch: pytest.MonkeyPatch) -> Turns:
 
 def give(node: Running, metadata: MetadataImage) -> None:
     """What this node may lead, it leads."""
-    node.broker.node.leads_shared = True
+    node.broker.topics.node.leads_shared = True
     node.follower.move(topics=metadata.topics, topic_names=metadata.topic_names)
 
 
@@ -126,12 +126,12 @@ async def test_a_few_logs_are_opened_in_a_turn_and_all_in_the_end(tmp_path: Path
         here = standing(node, turns)
         for count in range(A_TURN_MS, SOME + 1, A_TURN_MS):
             assert here.opened == list(range(count))
-            assert len(here.broker.openings) == SOME - count
+            assert len(here.broker.publisher.openings) == SOME - count
             assert [here.partition(index).leading is not None for index in range(SOME)] == [
                 index < count for index in range(SOME)
             ]
             turns.take()
-        assert here.take_all() <= 1 and not here.broker.openings
+        assert here.take_all() <= 1 and not here.broker.publisher.openings
         assert [here.partition(index).log.epochs.latest for index in range(SOME)] == [0] * SOME
 
 
@@ -202,7 +202,7 @@ async def test_a_partition_that_is_deleted_meanwhile_is_not_opened_and_one_made_
         here = standing(node, turns)
         give(node, nothing())
         here.take_all()
-        assert here.opened == [] and not here.broker.openings
+        assert here.opened == [] and not here.broker.publisher.openings
         give(node, led(topic_id=NEW_ID))
         here.take_all()
         assert here.opened == list(range(SOME))
@@ -222,7 +222,7 @@ async def test_a_log_dir_that_fails_meanwhile_has_nothing_opened_any_more(tmp_pa
     async with running(tmp_path, nothing(), log_dirs=[log_dir]) as node:
         here = standing(node, turns)
         log_dir.fail(OSError("the disk"))
-        here.broker.on_dir_failed(log_dir)
+        here.broker.publisher.on_dir_failed(log_dir)
         before = len(log_dir.open_logs())
         here.take_all()
         assert len(log_dir.open_logs()) == before
@@ -241,7 +241,7 @@ async def test_a_follower_that_is_to_lead_stops_following_before_its_turn(tmp_pa
         def hear(changes: Changes) -> None:
             heard.extend(changes.moved)
 
-        node.broker.on_changes = hear
+        node.broker.publisher.subscribe(hear)
         give(node, led(leader=0, epoch=1, number=1))
         assert last in heard and not last.following and last.leading is None
         here.take_all()
@@ -308,7 +308,7 @@ def test_a_turn_opens_one_log_however_long_that_takes(turns: Turns) -> None:
             opened[-1].append(index)
             turns.ms += 1000
 
-    openings.on_turn = turn
+    openings.subscribe(turn)
     assert not openings.waits("t", 0)
     turns.ms += 1000
     assert openings.waits("t", 1) and openings.waits("t", 2)
@@ -322,4 +322,4 @@ async def test_what_a_broker_may_not_lead_yet_keeps_nobody_waiting(tmp_path: Pat
         node.broker.topics.hold_back()
         metadata = led()
         node.follower.move(topics=metadata.topics, topic_names=metadata.topic_names)
-        assert not node.broker.openings and not turns.due
+        assert not node.broker.publisher.openings and not turns.due

@@ -69,13 +69,13 @@ async def killed(path: Path, partitions: int = 3) -> Halting:
 
 
 @asynccontextmanager
-async def recovering(path: Path, disk: Halting, partitions: int = 3, **settings: str) -> AsyncIterator[Running]:
+async def recovering(path: Path, disk: Halting, partitions: int = 3, **settings: Any) -> AsyncIterator[Running]:
     log_dir = open_dir(disk)
     log_dir.measure_tails()
     disk.halts = True
     async with (
         running(path, metadata(partitions), log_dirs=[log_dir], **settings) as node,
-        beside(node.broker.recoveries.run()),
+        beside(node.broker.publisher.recoveries.run()),
     ):
         await asyncio.to_thread(disk.halted.acquire)
         try:
@@ -199,7 +199,7 @@ async def test_logs_that_were_cut_are_told_of_together_and_those_that_were_not_l
     lender, told, later = Lender(), list[int](), list[tuple[float, Callable[[], None]]]()
     storage: Any = SimpleNamespace(place_of=lambda topic, index: lender)
     one = recovery.Recoveries(storage, lambda: 1, structlog.get_logger())
-    one.on_recovered = lambda topic, index: told.append(index)
+    one.subscribe(lambda keys: told.extend(index for _, index in keys))
     async with beside(one.run()):
         await asyncio.sleep(0)
         with monkeypatch.context() as patch:

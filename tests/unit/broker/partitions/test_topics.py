@@ -43,7 +43,7 @@ def taken(node: Running, new: MetadataImage) -> Steps[None]:
     """What the follower has the broker do with the image."""
     follower: FollowerTwin = node.follower
     old, follower.image = follower.image, new
-    return node.broker.on_image(old, new)
+    return node.broker.publisher.on_image(old, new)
 
 
 async def codes(node: Running, *names: str) -> list[int]:
@@ -71,7 +71,7 @@ async def test_a_partition_whose_turn_has_not_come_is_as_before_and_each_is_in_t
         assert [(row.error_code, row.base_offset) for row in found] == [(ErrorCode.NONE, 0)] * 2
         rows = node.broker.topics
         assert len(rows.by_name) == len(rows.by_id) == FEW
-        assert all(row.image is node.broker.image.topics[row.image.name] for row in rows.by_id.values())
+        assert all(row.image is node.follower.image.topics[row.image.name] for row in rows.by_id.values())
 
 
 async def test_of_a_wide_topic_that_is_taken_up_the_rest_is_not_led_yet(tmp_path: Path) -> None:
@@ -88,7 +88,7 @@ async def test_of_a_wide_topic_that_is_taken_up_the_rest_is_not_led_yet(tmp_path
 async def test_a_fetch_that_waits_is_begun_anew_once_for_all_that_an_image_brings(tmp_path: Path) -> None:
     told: list[Changes] = []
     async with running(tmp_path, of()) as node:
-        node.broker.on_changes = told.append
+        node.broker.publisher.subscribe(told.append)
         for _ in taken(node, wide(FEW, FOLLOWED)):
             pass
         assert len(told) == FEW + 1

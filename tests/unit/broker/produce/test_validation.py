@@ -105,12 +105,12 @@ async def test_a_long_look_holds_up_its_own_connection_alone(tmp_path: Path, gat
         second = produce(broker.client, keyed(b"behind"), acks=acks)
         other = await produce(broker.service, keyed(b"other"), acks=acks)
         assert (other.error_code, other.base_offset) == (0, 0)
-        assert not first.done() and not second.done() and len(broker.broker.examiner) == 1
+        assert not first.done() and not second.done() and len(broker.listener.data_path.examiner) == 1
         gate.go.set()
         answers = await asyncio.gather(first, second)
         assert [(answer.error_code, answer.base_offset) for answer in answers] == [(0, 1), (0, 3)]
         assert await values(broker) == [b"other", b"long", bytes(300_000), b"behind"]
-        assert len(broker.broker.examiner) == 0
+        assert len(broker.listener.data_path.examiner) == 0
 
 
 async def test_a_small_batch_is_looked_at_on_the_way(tmp_path: Path, gate: Gate) -> None:
@@ -175,9 +175,9 @@ async def test_of_who_leaves_nothing_is_appended(tmp_path: Path, gate: Gate) -> 
         with pytest.raises(ConnectionError):
             await asked
         gate.go.set()
-        await turns_until(lambda: len(broker.broker.examiner) == 0)
+        await turns_until(lambda: len(broker.listener.data_path.examiner) == 0)
         partition = next(one for one in broker.broker.topics.partitions() if (one.topic, one.index) == ("t", 0))
-        assert partition.log.log_end_offset == 0 and len(broker.broker.examiner) == 0
+        assert partition.log.log_end_offset == 0 and len(broker.listener.data_path.examiner) == 0
 
 
 async def test_without_acks_the_next_request_waits_as_well(tmp_path: Path, gate: Gate) -> None:
@@ -302,7 +302,7 @@ async def test_of_many_batches_only_some_are_looked_at_on_the_way(
         answers = (await answer).responses[0].partition_responses
         offsets = [row.base_offset for row in answers if not row.error_code]
         assert offsets == list(range(0, records * (count - len(range(0, count, 9))), records))
-        assert len(broker.broker.examiner) == 0
+        assert len(broker.listener.data_path.examiner) == 0
 
 
 async def test_what_nobody_waits_for_anyway_is_appended_though_its_client_has_left(tmp_path: Path, gate: Gate) -> None:
@@ -313,9 +313,9 @@ async def test_what_nobody_waits_for_anyway_is_appended_though_its_client_has_le
         await begun(gate)
         await broker.client.close()
         gate.go.set()
-        await turns_until(lambda: len(broker.broker.examiner) == 0)
+        await turns_until(lambda: len(broker.listener.data_path.examiner) == 0)
         partition = next(one for one in broker.broker.topics.partitions() if (one.topic, one.index) == ("t", 0))
-        assert partition.log.log_end_offset == 2 and len(broker.broker.examiner) == 0
+        assert partition.log.log_end_offset == 2 and len(broker.listener.data_path.examiner) == 0
 
 
 async def test_of_those_that_have_left_not_too_many_are_looked_at(

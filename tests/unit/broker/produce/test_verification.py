@@ -60,7 +60,7 @@ async def test_without_a_transactional_id_the_whole_request_is_refused(tmp_path:
     async with with_coordinator(tmp_path) as (broker, stub):
         answers = await produce(broker, {0: batch(b"plain"), 1: data()}, transactional_id=None)
         assert {code for code, _ in answers.values()} == {E.TRANSACTIONAL_ID_AUTHORIZATION_FAILED}
-        assert broker.broker.led("t", 0).log.log_end_offset == 0
+        assert broker.broker.topics.led("t", 0).log.log_end_offset == 0
         assert not stub.asked
 
 
@@ -167,7 +167,7 @@ async def test_batches_of_one_producer_keep_their_order_and_those_of_others_go_o
         await begun(stub)
         other = await broker.service.ask(produce_request({1: batch(b"x")}, acks=1), timeout_ms=60_000, version=12)
         assert other.responses[0].partition_responses[0].error_code == 0
-        assert broker.broker.led("t", 0).log.log_end_offset == 1, "the plain batch did not wait"
+        assert broker.broker.topics.led("t", 0).log.log_end_offset == 1, "the plain batch did not wait"
         assert not any(task.done() for task in sent.tasks), "answers keep the order of their requests"
         stub.gate.set()
         assert await sent.answers() == [{0: (0, 1)}, {0: (0, 2)}, {0: (0, 3)}, {0: (0, 0)}]
@@ -214,7 +214,7 @@ async def test_an_answer_that_a_marker_overtook_lets_nothing_in(tmp_path: Path) 
         assert await write_markers(broker, marker(epoch=1, commit=False)) == [{("t", 0): 0}]
         stub.gate.set()
         assert await sent.answers() == [{0: (E.INVALID_PRODUCER_EPOCH, -1)}]
-        assert broker.broker.led("t", 0).log.log_end_offset == 1
+        assert broker.broker.topics.led("t", 0).log.log_end_offset == 1
 
 
 async def test_a_batch_of_a_fenced_epoch_is_refused_without_a_question(tmp_path: Path) -> None:

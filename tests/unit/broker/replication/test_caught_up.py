@@ -9,6 +9,8 @@ from types import SimpleNamespace
 from typing import Any
 from uuid import UUID
 
+import pytest
+
 from support.broker import TOPIC_ID, Running, all_opened, batch, running
 from support.sessions import session_of
 from support.steps import steps
@@ -35,7 +37,7 @@ def metadata(partition: PartitionImage) -> MetadataImage:
 async def leading(path: Path) -> AsyncIterator[Running]:
     """Node 0 leads all partitions, node 1 follows."""
     async with running(path, metadata(PartitionImage((0, 1), (0, 1), 0, 1, 1)), min_insync_replicas="1") as node:
-        await node.broker.on_epoch(9)
+        await node.broker.publisher.on_epoch(9)
         await all_opened(node.broker)
         yield node
 
@@ -50,7 +52,7 @@ class Follower:
 
     def __init__(self, node: Running) -> None:
         self.node = node
-        self.fetches = FollowerFetches(node.broker, SimpleNamespace())  # type: ignore[arg-type]
+        self.fetches = FollowerFetches(node.listener.data_path.fetch_parts)
         self.session_id = self.epoch = 0
 
     def fetch(self, *topics: tuple[bytes, list[FetchPartition]], broker_epoch: int = 10, wait_ms: int = 0) -> Any:
@@ -64,7 +66,7 @@ class Follower:
         return answer
 
     def replica(self, index: int) -> Any:
-        leading = self.node.broker.led("t", index).leading
+        leading = self.node.broker.topics.led("t", index).leading
         assert leading is not None
         return leading.replicas[1]
 
@@ -75,7 +77,7 @@ def sizes(answer: Any) -> int:
 
 async def test_what_a_fetch_does_not_name_was_caught_up_until_then(tmp_path: Path) -> None:
     async with leading(tmp_path) as node:
-        follower, now_ms = Follower(node), node.broker.monotonic_ms
+        follower, now_ms = Follower(node), node.environment.clock.monotonic_ms
         follower.fetch(*wants(0, *range(MANY)))
         follower.fetch()
         before_ms = now_ms()
@@ -88,13 +90,13 @@ async def test_what_was_appended_since_is_answered_though_the_fetch_does_not_nam
         follower = Follower(node)
         follower.fetch(*wants(0, *range(MANY)))
         nothing = sizes(follower.fetch())
-        node.broker.led("t", 7).append([bytearray(batch(b"a"))], node.broker.now_ms())
+        node.broker.topics.led("t", 7).append([bytearray(batch(b"a"))], node.environment.clock.wall_ms())
         assert sizes(follower.fetch()) > nothing + 60
         caught_up_ms = follower.replica(7).caught_up_ms
         assert sizes(follower.fetch()) > nothing + 60, "until the follower says that it has it"
         assert follower.replica(7).caught_up_ms == caught_up_ms
         follower.fetch(*wants(1, 7))
-        assert node.broker.led("t", 7).high_watermark == 1
+        assert node.broker.topics.led("t", 7).high_watermark == 1
         assert sizes(follower.fetch()) == nothing and follower.replica(7).caught_up_ms > caught_up_ms
 
 
@@ -109,10 +111,14 @@ async def test_a_later_life_of_the_follower_is_heard(tmp_path: Path) -> None:
         assert int(ErrorCode.STALE_BROKER_EPOCH).to_bytes(2, "big") in b"".join(map(bytes, refused))
 
 
-async def test_who_left_the_isr_comes_back_with_a_fetch_that_names_nothing(tmp_path: Path) -> None:
+async def test_who_left_the_isr_comes_back_with_a_fetch_that_names_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     async with leading(tmp_path) as node:
         follower, asked = Follower(node), list[Any]()
-        node.broker.on_isr_change = lambda partition, change: asked.append((partition.index, change.isr))
+        monkeypatch.setattr(
+            node.broker.isr, "propose", lambda partition, change: asked.append((partition.index, change.isr))
+        )
         follower.fetch(*wants(0, *range(MANY)))
         follower.fetch()
         assert asked == []
@@ -153,11 +159,11 @@ async def test_a_fetch_that_waits_is_answered_once_with_the_first_news_of_a_quie
     async with leading(tmp_path) as node:
         follower = await quiet(node)
         waiting = follower.fetch(wait_ms=60_000)
-        await turns_until(lambda: not node.broker.openings)
+        await turns_until(lambda: not node.broker.publisher.openings)
         assert not waiting.done()
-        partition = node.broker.led("t", 7)
-        partition.append([bytearray(batch(b"a"))], node.broker.now_ms())
-        node.broker.appended(partition)
+        partition = node.broker.topics.led("t", 7)
+        partition.append([bytearray(batch(b"a"))], node.environment.clock.wall_ms())
+        node.broker.wakeups.appended(partition)
         body = codec.response_body(ApiKey.FETCH, 16, b"".join(map(bytes, await waiting))[4:])
         (topic,) = codec.decode_response(ApiKey.FETCH, 16, body).responses
         assert [row.partition_index for row in topic.partitions] == [7]
@@ -174,8 +180,8 @@ async def test_a_fetch_that_waits_hears_of_another_leadership_of_a_quiet_partiti
 async def test_a_log_that_begins_later_now_is_told_of(tmp_path: Path) -> None:
     """Retention gives records up, also of a partition that was quiet."""
     async with leading(tmp_path) as node:
-        partition = node.broker.led("t", 7)
-        partition.append([bytearray(batch(b"a"))], node.broker.now_ms())
+        partition = node.broker.topics.led("t", 7)
+        partition.append([bytearray(batch(b"a"))], node.environment.clock.wall_ms())
         follower = Follower(node)
         follower.fetch(*wants(0, *range(7), *range(8, MANY)), *wants(1, 7))
         for _ in range(3):
@@ -187,7 +193,7 @@ async def test_a_log_that_begins_later_now_is_told_of(tmp_path: Path) -> None:
 async def test_nobody_waits_at_a_log_for_a_session_that_is_over(tmp_path: Path) -> None:
     async with leading(tmp_path) as node:
         follower = await quiet(node)
-        tails = [node.broker.led("t", index).tail for index in range(MANY)]
+        tails = [node.broker.topics.led("t", index).tail for index in range(MANY)]
         assert all(len(tail.waiters) == 1 for tail in tails)
         follower.epoch = 0  # a new session in place of this one
         follower.fetch(*wants(0, 0))

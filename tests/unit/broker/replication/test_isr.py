@@ -13,6 +13,7 @@ from tailrace.errors import ErrorCode
 from tailrace.net.backoff import Backoff
 from tailrace.wire.messages import AlterPartitionResponse
 from tailrace_broker.partitions.leader import IsrChange
+from tailrace_broker.partitions.node import Node
 from tailrace_broker.replication.isr import IsrUpdates
 
 MANY = 2_500
@@ -38,10 +39,9 @@ async def test_a_request_names_a_thousand_partitions() -> None:
             all_asked.set()
         return AlterPartitionResponse(error_code=ErrorCode.STALE_BROKER_EPOCH, topics=[])
 
-    follower = SimpleNamespace(ask_controller=ask)
-    broker: Any = SimpleNamespace(node_id=0, node=SimpleNamespace(broker_epoch=1), follower=follower)
+    node, nothing = Node(0, lambda: 0.0), cast("Any", None)
     backoff = SimpleNamespace(wait=asyncio.Event().wait, reset=lambda: None)
-    updates = IsrUpdates(broker, cast("Backoff", backoff), structlog.get_logger())
+    updates = IsrUpdates(node, ask, nothing, nothing, cast("Backoff", backoff), structlog.get_logger())
     for index in range(MANY):
         updates.propose(cast("Any", Leading(index)), CHANGE)
     running = asyncio.create_task(updates.run())
