@@ -13,6 +13,7 @@ from kafka import KafkaConsumer, KafkaProducer
 from typer.testing import CliRunner, Result
 
 from support.typed_commands import ASKING, MORE, Argument, Kind, right, wrong
+from support.waiting import HUNG_S
 from tailrace.cli.daily import app
 from tailrace.testing import Cluster
 
@@ -89,10 +90,10 @@ def test_null_is_not_shown_as_empty(cluster: Cluster) -> None:
     assert typed(cluster, ["topic", "create", "parts", "-p", "1"]).exit_code == 0
     producer = KafkaProducer(bootstrap_servers=cluster.bootstrap)
     for key, value in ((None, b""), (b"", None), (b"k", b"v")):
-        producer.send("parts", key=key, value=value).get(timeout=30)
+        producer.send("parts", key=key, value=value).get(timeout=HUNG_S)
     producer.close()
     read = ["consume", "parts", "--from-beginning", "-n", "3", "--bootstrap", cluster.bootstrap]
-    done = subprocess.run([*TAILRACE, *read, "--key"], capture_output=True, check=True, timeout=60)
+    done = subprocess.run([*TAILRACE, *read, "--key"], capture_output=True, check=True, timeout=HUNG_S)
     assert done.stdout == b"null\t\n\tnull\nk\tv\n"
 
 

@@ -13,6 +13,7 @@ import yaml
 
 from support.commands import ROOT
 from support.plugin import leave_out
+from support.waiting import HUNG_S
 
 UNITS = sorted((ROOT / "deploy" / "systemd").glob("*.service"))
 ROLES = ("broker", "controller", "coordinator", "gateway", "quota")
@@ -23,7 +24,7 @@ def run(*command: str | Path) -> str:
     """What a tool of systemd says; its status must be 0."""
     if shutil.which(str(command[0])) is None:
         leave_out("apt-get install systemd")
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=HUNG_S, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout + done.stderr
 

@@ -9,12 +9,13 @@ from urllib.request import urlopen
 
 from support.documented_metrics import ROLES, documented
 from support.metric_rules import problems
+from support.waiting import HUNG_S
 from tailrace.testing import Cluster
 
 
 def page(cluster: Cluster, role: str) -> str:
     running = json.loads((cluster.data_dir / "run" / f"{role}-0.json").read_text())
-    with urlopen(f"http://{running['addresses']['http']}/metrics", timeout=10) as answer:
+    with urlopen(f"http://{running['addresses']['http']}/metrics", timeout=HUNG_S) as answer:
         return str(answer.read().decode())
 
 

@@ -10,6 +10,7 @@ import pytest
 
 from support.batches import batch
 from support.raw import Raw, build
+from support.waiting import HUNG_S
 from tailrace.testing import Cluster
 
 METADATA, PRODUCE, CREATE_TOPICS, ALTER_CLIENT_QUOTAS = 3, 0, 19, 49
@@ -49,7 +50,7 @@ def appended(client: Raw) -> tuple[int, int]:
 
 
 def metric(cluster: Cluster, role: str, name: str) -> float:
-    text = urllib.request.urlopen(f"http://{cluster.addresses(role)['http']}/metrics", timeout=10).read().decode()
+    text = urllib.request.urlopen(f"http://{cluster.addresses(role)['http']}/metrics", timeout=HUNG_S).read().decode()
     (line,) = [line for line in text.splitlines() if line.startswith(f"tailrace_{name} ")]
     return float(line.split()[1])
 

@@ -15,7 +15,7 @@ import pytest
 from kafka import KafkaConsumer, KafkaProducer
 
 from support.ports import free_ports
-from support.waiting import until
+from support.waiting import HUNG_S, until
 from tailrace.testing import Cluster
 
 TAILRACE = (sys.executable, "-m", "tailrace.cli")
@@ -77,7 +77,7 @@ def test_who_wrote_to_a_topic_is_told(cluster: Cluster) -> None:
     for count in (1, 3):
         writer = KafkaProducer(bootstrap_servers=cluster.bootstrap, enable_idempotence=True, acks="all")
         for _ in range(count):
-            writer.send("written", b"v", partition=1).get(timeout=30)
+            writer.send("written", b"v", partition=1).get(timeout=HUNG_S)
         writer.close()
     rows = json.loads(run(cluster, "topic", "producers", "written", "--json"))
     assert [(row["partition"], row["producer_epoch"], row["last_sequence"]) for row in rows] == [(1, 0, 2), (1, 0, 0)]

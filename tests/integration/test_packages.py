@@ -14,6 +14,7 @@ import pytest
 from support.commands import ROOT
 from support.packages import Built, build, install, pythons
 from support.typed_commands import ASKING, MORE, command_names, right
+from support.waiting import HUNG_S
 from tailrace import __version__
 from tailrace.cli.daily.reassignments import as_text
 from tailrace.testing import Cluster
@@ -145,9 +146,9 @@ def console(admin: str) -> set[str]:
     """What the console and the API's page name in the package; each must be there."""
     named: set[str] = set()
     for page in ("/", "/docs"):
-        with urllib.request.urlopen(f"{admin}{page}", timeout=30) as answer:
+        with urllib.request.urlopen(f"{admin}{page}", timeout=HUNG_S) as answer:
             named |= set(re.findall(r'(?:src|href)="/?(static/[^"]+)"', answer.read().decode()))
     for name in named:
-        with urllib.request.urlopen(f"{admin}/{name}", timeout=30) as answer:
+        with urllib.request.urlopen(f"{admin}/{name}", timeout=HUNG_S) as answer:
             assert answer.read(), name
     return named

@@ -14,6 +14,7 @@ import pytest
 
 from support.commands import ROOT
 from support.ports import HOST, free_ports
+from support.waiting import HUNG_S
 
 ODD_ORDER = ("gateway", "coordinator", "broker", "quota", "controller")
 
@@ -61,7 +62,7 @@ def services(tmp_path: Path) -> Iterator[dict[str, subprocess.Popen[str]]]:
         for process in running.values():
             process.send_signal(signal.SIGINT)
         for process in running.values():
-            process.communicate(timeout=30)
+            process.communicate(timeout=HUNG_S)
 
 
 def test_services_started_by_hand_find_each_other(services: dict[str, subprocess.Popen[str]], tmp_path: Path) -> None:
@@ -70,8 +71,12 @@ def test_services_started_by_hand_find_each_other(services: dict[str, subprocess
     assert {role: entry["pid"] for role, entry in described.items()} == {r: p.pid for r, p in services.items()}
     bootstrap = described["gateway"]["addresses"]["client"]
     command = [sys.executable, "-m", "tailrace.cli", "topic"]
-    subprocess.run([*command, "create", "by-hand", "-b", bootstrap], check=True, timeout=60, stdout=subprocess.DEVNULL)
-    listed = subprocess.run([*command, "list", "-b", bootstrap], check=True, timeout=60, capture_output=True, text=True)
+    subprocess.run(
+        [*command, "create", "by-hand", "-b", bootstrap], check=True, timeout=HUNG_S, stdout=subprocess.DEVNULL
+    )
+    listed = subprocess.run(
+        [*command, "list", "-b", bootstrap], check=True, timeout=HUNG_S, capture_output=True, text=True
+    )
     assert "by-hand" in listed.stdout
 
 
@@ -79,7 +84,7 @@ def test_a_service_that_is_told_to_stop_takes_its_run_files_along(
     services: dict[str, subprocess.Popen[str]], tmp_path: Path
 ) -> None:
     services["quota"].send_signal(signal.SIGTERM)
-    assert services["quota"].wait(timeout=30) == 0
+    assert services["quota"].wait(timeout=HUNG_S) == 0
     assert not (tmp_path / "data" / "run" / "quota-0.pid").exists()
 
 
@@ -87,7 +92,7 @@ def test_a_second_service_of_the_same_name_is_refused_in_one_sentence(
     services: dict[str, subprocess.Popen[str]], tmp_path: Path
 ) -> None:
     command = [sys.executable, "-m", "tailrace_quota", "--config", str(tmp_path / "server.properties")]
-    second = subprocess.run(command, capture_output=True, text=True, timeout=30, check=False)
+    second = subprocess.run(command, capture_output=True, text=True, timeout=HUNG_S, check=False)
     assert second.returncode == 1
     assert second.stderr.count("\n") == 1
     assert f"pid {services['quota'].pid}" in second.stderr
@@ -100,7 +105,7 @@ def test_the_port_of_a_gateway_started_by_hand_is_one_of_tailrace(
     described = json.loads((tmp_path / "data" / "run" / "gateway-0.json").read_text())
     port = described["addresses"]["client"].rpartition(":")[2]
     command = [sys.executable, "-m", "tailrace.cli", "up", "--data", str(tmp_path / "other"), "--port", port]
-    refused = subprocess.run(command, capture_output=True, text=True, timeout=30, check=False)
+    refused = subprocess.run(command, capture_output=True, text=True, timeout=HUNG_S, check=False)
     assert refused.returncode == 1
     pid = services["gateway"].pid
     assert f"is taken by another Tailrace (pid {pid}:" in refused.stderr and f"`kill {pid}`" in refused.stderr
@@ -120,6 +125,6 @@ def test_a_role_names_the_settings_without_effect_in_one_line(tmp_path: Path) ->
         named = json.loads(process.stderr.readline())["event"]
     finally:
         process.terminate()  # whether or not its handlers are there yet
-        rest = process.communicate(timeout=30)[1]
+        rest = process.communicate(timeout=HUNG_S)[1]
     assert named == "Set, but without effect in Tailrace yet: num.io.threads, num.network.threads."
     assert "num.io.threads" not in rest

@@ -21,6 +21,7 @@ from kafka import KafkaConsumer, KafkaProducer
 
 from support.other_user import listening_ports
 from support.ports import HOST, free_ports
+from support.waiting import HUNG_S
 from tailrace.net.address import Address
 from tailrace.wire import codec
 from tailrace.wire.messages import FenceShardRequest
@@ -72,7 +73,7 @@ class Hosts:
             yield process
         finally:
             process.send_signal(signal.SIGINT)
-            process.communicate(timeout=30)
+            process.communicate(timeout=HUNG_S)
 
     def addresses(self, name: str) -> Mapping[str, str]:
         (file,) = (self.path / name / "run").glob("*-0.json")
@@ -102,7 +103,7 @@ def hosts(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
 
 
 def metric(hosts: Hosts, role: str, name: str) -> float:
-    with urllib.request.urlopen(f"http://{hosts.addresses(role)['http']}/metrics", timeout=10) as page:
+    with urllib.request.urlopen(f"http://{hosts.addresses(role)['http']}/metrics", timeout=HUNG_S) as page:
         lines = page.read().decode().splitlines()
     return float(next(line.split()[-1] for line in lines if line.startswith(f"{name} ")))
 
@@ -121,7 +122,7 @@ def test_records_groups_and_offsets_go_over_proven_connections(hosts: Hosts) -> 
 def command(hosts: Hosts, *arguments: str) -> str:
     """What a command prints; it must succeed."""
     words = [sys.executable, "-m", "tailrace.cli", *arguments]
-    done = subprocess.run(words, capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(words, capture_output=True, text=True, timeout=HUNG_S, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
 
@@ -134,7 +135,7 @@ def test_operators_reach_it_at_the_address_that_is_told(hosts: Hosts) -> None:
     assert f" PLAINTEXT://{hosts.bootstrap} " in configs
     admin = f"http://{hosts.addresses('gateway')['admin']}"
     assert "Controller" in command(hosts, "status", "--admin", admin)
-    with urllib.request.urlopen(f"{admin}/v3/clusters", timeout=10) as answer:
+    with urllib.request.urlopen(f"{admin}/v3/clusters", timeout=HUNG_S) as answer:
         assert json.load(answer)["data"][0]["metadata"]["self"].startswith(f"{admin}/v3/clusters/")
     command(hosts, "health", "--data", str(hosts.path / "gateway"))
 
@@ -152,7 +153,7 @@ def test_a_stranger_reaches_no_role(hosts: Hosts, role: str) -> None:
     assert port in listening_ports(hosts.processes[role].pid)
     before = metric(hosts, role, "tailrace_failed_authentication_total")
     frame = codec.encode_request(FenceShardRequest(shard_epoch=2**31 - 1), 0, 1, "stranger")
-    with socket.create_connection((host, port), timeout=30) as sock:
+    with socket.create_connection((host, port), timeout=HUNG_S) as sock:
         sock.sendall(frame)
         with suppress(ConnectionResetError):
             assert sock.recv(1) == b""
@@ -177,7 +178,7 @@ def test_a_role_that_needs_a_secret_and_has_none_does_not_start(hosts: Hosts, ro
         check=False,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=HUNG_S,
     )
     assert ended.returncode == 1
     sentence = ended.stderr.splitlines()[-1]

@@ -18,7 +18,7 @@ from support.ports import free_ports
 from support.postgres import Postgres
 from support.raw import Raw
 from support.redis_server import RedisServer
-from support.waiting import until
+from support.waiting import HUNG_S, until
 from tailrace.config.config import environment_name
 from tailrace.config.definition import Type
 from tailrace.config.definitions import DEFINITIONS
@@ -103,7 +103,7 @@ def test_describe_configs_answers_null_for_a_secret(cluster: Cluster, name: str)
 
 def page(url: str) -> str:
     try:
-        with urllib.request.urlopen(url, timeout=30) as answer:
+        with urllib.request.urlopen(url, timeout=HUNG_S) as answer:
             text: str = answer.read().decode(errors="replace")
             return text
     except urllib.error.HTTPError as refused:

@@ -22,6 +22,7 @@ from integration.quota.load import alter_quotas
 from support.certificates import Authority, Pair, listener_settings
 from support.ports import free_ports
 from support.tls_client import TlsClient, client_tls
+from support.waiting import HUNG_S
 from tailrace.config import properties
 from tailrace.net.address import Address
 from tailrace.net.client import Client
@@ -133,7 +134,7 @@ def client_file(tmp_path: Path, authority: Authority, client: Pair) -> Path:
 def command(cluster: Cluster, *words: str, lines: str = "") -> subprocess.CompletedProcess[str]:
     environ = {**os.environ, "TAILRACE_BOOTSTRAP": cluster.bootstrap}
     argv = [sys.executable, "-m", "tailrace.cli", *words]
-    return subprocess.run(argv, check=False, input=lines, capture_output=True, text=True, timeout=60, env=environ)
+    return subprocess.run(argv, check=False, input=lines, capture_output=True, text=True, timeout=HUNG_S, env=environ)
 
 
 def test_commands_connect_by_the_settings_of_a_kafka_client(
@@ -209,7 +210,7 @@ def test_up_refuses_what_cannot_be_used_in_one_sentence(settings: dict[str, str]
     for key, value in settings.items():
         words += ["--set", f"{key}={value}"]
     done = subprocess.run(
-        [sys.executable, "-m", "tailrace.cli", *words], check=False, capture_output=True, text=True, timeout=60
+        [sys.executable, "-m", "tailrace.cli", *words], check=False, capture_output=True, text=True, timeout=HUNG_S
     )
     assert done.returncode == 1 and said in done.stderr and done.stderr.count("\n") == 1
 

@@ -16,6 +16,7 @@ from pathlib import Path
 
 import pytest
 
+from support.waiting import HUNG_S
 from tailrace.runtime.health import ailing
 from tailrace.runtime.run_files import RunFile, start_ticks
 from tailrace.testing import Cluster, ClusterDied
@@ -48,7 +49,7 @@ def up_that_ends(*arguments: str) -> subprocess.CompletedProcess[str]:
         [*COMMAND, *arguments],
         capture_output=True,
         text=True,
-        timeout=90,
+        timeout=HUNG_S,
         check=False,
         stdin=subprocess.DEVNULL,
     )
@@ -77,7 +78,7 @@ def test_a_dead_child_is_restarted_at_once_and_the_rest_keeps_running(cluster: C
     others = {role: cluster.process_id(role) for role in ("controller", "coordinator", "quota", "gateway")}
     before = cluster.process_id("broker")
     mark = cluster.kill("broker")
-    ready = cluster.wait_for("ready", "broker", 0, since=mark, timeout_seconds=60)
+    ready = cluster.wait_for("ready", "broker", 0, since=mark, timeout_seconds=HUNG_S)
     assert ready["pid"] == cluster.process_id("broker") != before
     assert others == {role: cluster.process_id(role) for role in others}
 
@@ -117,7 +118,7 @@ def test_roles_stop_in_reverse_order_and_leave_no_run_file(tmp_path: Path) -> No
 def test_a_child_that_never_becomes_ready_is_given_up_after_five_deaths(tmp_path: Path) -> None:
     (tmp_path / "quota-0.fails").touch()
     with launched(tmp_path) as cluster:
-        given_up = cluster.wait_for("gave_up", "quota", 0, timeout_seconds=60)
+        given_up = cluster.wait_for("gave_up", "quota", 0, timeout_seconds=HUNG_S)
         assert given_up["status"] == 7
         assert cluster.stop() == 7
         assert cluster.last_log().count("cannot open") == 5 + 1  # each death, and once more as the last lines
@@ -136,7 +137,7 @@ def test_nothing_is_announced_before_all_roles_are_ready(tmp_path: Path) -> None
     (tmp_path / "coordinator-0.slow").touch()
     with launched(tmp_path) as cluster:
         for role in ("controller", "broker", "quota", "gateway"):
-            cluster.wait_for("ready", role, timeout_seconds=60)
+            cluster.wait_for("ready", role, timeout_seconds=HUNG_S)
         with pytest.raises(TimeoutError):
             cluster.wait_for("all_ready", timeout_seconds=0)
 
@@ -203,7 +204,7 @@ def test_after_kill_9_of_everything_the_next_up_just_works(tmp_path: Path) -> No
 def test_ctrl_c_stops_the_cluster_with_status_0(tmp_path: Path) -> None:
     with fake_cluster(tmp_path) as cluster:
         os.kill(cluster.pid, signal.SIGINT)
-        cluster.wait_for("stopped", "controller", timeout_seconds=60)
+        cluster.wait_for("stopped", "controller", timeout_seconds=HUNG_S)
         assert cluster.stop() == 0
 
 
@@ -258,7 +259,7 @@ def test_health_readiness_and_metrics_are_served_by_every_role(cluster: Cluster)
     for role in ("controller", "broker", "coordinator", "quota", "gateway"):
         base = f"http://{cluster.addresses(role)['http']}"
         for path in ("/healthz", "/readyz", "/metrics"):
-            with urllib.request.urlopen(base + path, timeout=10) as answer:
+            with urllib.request.urlopen(base + path, timeout=HUNG_S) as answer:
                 assert answer.status == 200
                 body = answer.read()
         assert b"process_resident_memory_bytes" in body
@@ -267,9 +268,9 @@ def test_health_readiness_and_metrics_are_served_by_every_role(cluster: Cluster)
 def test_a_role_that_is_not_ready_says_so(tmp_path: Path) -> None:
     (tmp_path / "quota-0.slow").touch()
     with launched(tmp_path) as cluster:
-        http = cluster.wait_for("opened", "quota", timeout_seconds=60)["addresses"]["http"]
+        http = cluster.wait_for("opened", "quota", timeout_seconds=HUNG_S)["addresses"]["http"]
         with pytest.raises(urllib.error.HTTPError, match="503") as refused:
-            urllib.request.urlopen(f"http://{http}/readyz", timeout=10)
+            urllib.request.urlopen(f"http://{http}/readyz", timeout=HUNG_S)
         refused.value.close()
 
 
@@ -278,7 +279,7 @@ def test_inline_runs_all_roles_in_one_process(tmp_path: Path) -> None:
         assert cluster.process_id("broker") == cluster.process_id("gateway") == cluster.pid
         os.kill(cluster.pid, signal.SIGTERM)
         with pytest.raises(ClusterDied):
-            cluster.wait_for("stopped", timeout_seconds=60)
+            cluster.wait_for("stopped", timeout_seconds=HUNG_S)
         assert cluster.stop() == 0
 
 
@@ -298,7 +299,7 @@ def test_the_end_of_stdin_stops_all(tmp_path: Path, mode: tuple[str, ...]) -> No
 def test_a_stdin_that_is_no_pipe_has_ended(tmp_path: Path, mode: tuple[str, ...]) -> None:
     arguments = ("--port", "0", "--admin-port", "0", "--until-eof", "--data", str(tmp_path), *mode)
     ended = subprocess.run(
-        [*COMMAND, *arguments], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60, check=False
+        [*COMMAND, *arguments], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=HUNG_S, check=False
     )
     assert ended.returncode == 0, ended.stderr
     assert "Traceback" not in ended.stderr

@@ -11,7 +11,7 @@ import pytest
 from support.raw import build, framed, request_header
 from support.stage import metadata_request
 from support.targets import Target
-from support.waiting import until
+from support.waiting import HUNG_S, until
 
 METADATA = 3
 TLS_HELLO = bytes.fromhex("16030100c5010000c10303") + bytes(190)
@@ -72,7 +72,7 @@ def test_what_kafka_lets_pass_closes_the_connection_too(target: Target, what: st
 
 
 def close_the_connection_and_nothing_else(target: Target, what: str) -> None:
-    with target.raw() as bystander, target.raw(timeout_s=10) as connection:
+    with target.raw() as bystander, target.raw(timeout_s=HUNG_S) as connection:
         assert bystander.ask(metadata_request("x"), 5).brokers
         connection.send_bytes(CLOSING[what])
         assert connection.is_closed_by_server()

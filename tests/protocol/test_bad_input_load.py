@@ -13,6 +13,7 @@ from support.batches import Batch, record, varint
 from support.raw import build, framed, request_header
 from support.stage import create_topic, filled_topic, metadata_request
 from support.targets import Target
+from support.waiting import HUNG_S
 
 MIB = 1024 * 1024
 ZSTD = 4
@@ -33,7 +34,7 @@ def test_two_thousand_idle_connections_cost_little_and_slow_nobody(target: Targe
     before = target.memory_bytes()
     with ExitStack() as stack:
         for _ in range(IDLE_CONNECTIONS):
-            stack.enter_context(socket.create_connection((target.host, target.port), timeout=10))
+            stack.enter_context(socket.create_connection((target.host, target.port), timeout=HUNG_S))
         started = time.monotonic()
         assert target.ask(metadata_request("x"), 5).brokers
         assert time.monotonic() - started < 2

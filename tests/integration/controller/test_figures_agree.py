@@ -17,7 +17,7 @@ from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 from kafka.structs import OffsetAndMetadata
 
 from support.ports import free_ports
-from support.waiting import until
+from support.waiting import HUNG_S, until
 from tailrace.testing import Cluster
 
 TOPIC, GROUP = "counted", "counters"
@@ -55,11 +55,11 @@ def sql(cluster: Cluster, query: str) -> list[Row]:
 
 
 def rest(cluster: Cluster, path: str, body: Any = None) -> Any:
-    with urlopen(f"{cluster.admin}/v3/clusters", timeout=30) as answer:
+    with urlopen(f"{cluster.admin}/v3/clusters", timeout=HUNG_S) as answer:
         (told,) = json.load(answer)["data"]
     url = f"{cluster.admin}/v3/clusters/{told['cluster_id']}/{path}"
     data = None if body is None else json.dumps(body).encode()
-    with urlopen(Request(url, data, {"Content-Type": "application/json"}), timeout=30) as answer:
+    with urlopen(Request(url, data, {"Content-Type": "application/json"}), timeout=HUNG_S) as answer:
         text = answer.read()
     return json.loads(text) if text else None
 
@@ -67,7 +67,7 @@ def rest(cluster: Cluster, path: str, body: Any = None) -> Any:
 def command(cluster: Cluster, *arguments: str) -> str:
     environ = {**os.environ, "TAILRACE_BOOTSTRAP": cluster.bootstrap}
     line = [sys.executable, "-m", "tailrace.cli", *arguments]
-    return subprocess.run(line, capture_output=True, text=True, check=True, env=environ, timeout=60).stdout
+    return subprocess.run(line, capture_output=True, text=True, check=True, env=environ, timeout=HUNG_S).stdout
 
 
 def test_offsets_and_lag(cluster: Cluster) -> None:

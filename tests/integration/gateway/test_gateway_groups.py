@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from support.gateway import Peer, World
-from support.waiting import turns_until
+from support.waiting import HUNG_S, turns_until
 from tailrace.errors import ErrorCode
 from tailrace.metadata.image import ShardImage
 from tailrace.state.partitioner import partition_for
@@ -184,7 +184,7 @@ async def test_a_client_that_leaves_while_it_waits_leaves_nothing_behind(two_own
     client.writer.transport.abort()
     await turns_until(lambda: not world.gateway.connections)
     reader_ended = even.writers[0].wait_closed()
-    await asyncio.wait_for(reader_ended, 5)
+    await asyncio.wait_for(reader_ended, HUNG_S)
 
 
 async def test_a_client_that_has_ended_its_side_still_gets_its_coordinators_answer(

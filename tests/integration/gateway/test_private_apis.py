@@ -14,6 +14,7 @@ import pytest
 
 from integration.gateway.test_handover import Pair, paired
 from support.gateway import Client
+from support.waiting import HUNG_S
 from tailrace.wire import codec
 from tailrace.wire.apis import APIS, INTERNAL_APIS
 from tailrace_gateway.relay.routes import ROUTES
@@ -47,7 +48,7 @@ async def test_no_private_api_is_served_in_any_version(tmp_path: Path, way: str)
         for key, version in VERSIONS:
             client = await connected(pair, way)
             client.send(codec.encode_request(INTERNAL_APIS[key].request(), version, 1, "test"))
-            async with asyncio.timeout(10):
+            async with asyncio.timeout(HUNG_S):
                 assert await client.closed(), f"{key} v{version}"
         assert state(pair) == before
 
@@ -61,7 +62,7 @@ async def test_no_other_key_is_served_whatever_its_version(tmp_path: Path, way: 
             client = await connected(pair, way)
             body = struct.pack(">hhih", key, 0, 1, -1) + bytes(8)
             client.send(struct.pack(">i", len(body)) + body)
-            async with asyncio.timeout(10):
+            async with asyncio.timeout(HUNG_S):
                 assert await client.closed(), str(key)
         assert state(pair) == before
 

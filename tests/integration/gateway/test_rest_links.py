@@ -14,10 +14,10 @@ from kafka import KafkaConsumer, KafkaProducer
 
 from support.ports import free_ports
 from support.rest_links import dead, followed
+from support.waiting import HUNG_S
 from tailrace.testing import Cluster
 
 GROUP, CLIENT = "a/group 100%", "a/client"
-TIMEOUT_S = 30
 
 
 @pytest.fixture(scope="module")
@@ -30,7 +30,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
 
 def ask(url: str) -> tuple[int, Any]:
     try:
-        with urlopen(url, timeout=TIMEOUT_S) as answer:
+        with urlopen(url, timeout=HUNG_S) as answer:
             return answer.status, json.loads(answer.read())
     except HTTPError as refused:
         with refused:
@@ -44,7 +44,7 @@ def is_another_config(place: str) -> bool:
 
 def test_no_link_of_any_answer_is_dead(cluster: Cluster) -> None:
     producer = KafkaProducer(bootstrap_servers=cluster.bootstrap)
-    producer.send("linked", b"x").get(TIMEOUT_S)
+    producer.send("linked", b"x").get(HUNG_S)
     producer.close()
     consumer = KafkaConsumer(
         "linked",
@@ -53,7 +53,7 @@ def test_no_link_of_any_answer_is_dead(cluster: Cluster) -> None:
         client_id=CLIENT,
         auto_offset_reset="earliest",
         enable_auto_commit=False,
-        consumer_timeout_ms=TIMEOUT_S * 1000,
+        consumer_timeout_ms=HUNG_S * 1000,
     )
     next(consumer)
     consumer.commit()

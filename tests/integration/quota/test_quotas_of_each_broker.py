@@ -13,6 +13,7 @@ import pytest
 
 from integration.quota.load import CLOCK, alter_quotas, producing
 from support.ports import HOST, free_ports
+from support.waiting import HUNG_S
 from tailrace.net.address import Address
 from tailrace.net.client import Client
 from tailrace.testing import Cluster
@@ -76,7 +77,7 @@ def another_gateway(cluster: Cluster, *settings: str) -> Iterator[Address]:
             yield Address(HOST, port)
         finally:
             process.terminate()
-            process.communicate(timeout=30)
+            process.communicate(timeout=HUNG_S)
 
 
 async def test_a_gateway_with_another_scope_is_found_by_the_quota_service(cluster: Cluster) -> None:
@@ -86,6 +87,6 @@ async def test_a_gateway_with_another_scope_is_found_by_the_quota_service(cluste
     with another_gateway(cluster, "quota.scope=cluster", "admin.port=0", "gateway.handover=false") as address:
         await topic_at_each_broker(bootstrap)
         async with producing(address, "astray", "at-0", connections=1, size_bytes=4_000):
-            async with asyncio.timeout(30):
+            async with asyncio.timeout(HUNG_S):
                 while not cluster.metric("tailrace_quota_scope_differs", "quota"):
                     await CLOCK.sleep(100)

@@ -10,6 +10,7 @@ import pytest
 
 from integration.quota.load import CLOCK, alter_quotas, measured_cluster, producing
 from support.redis_server import MISSING, RedisServer
+from support.waiting import HUNG_S
 from tailrace.net.address import Address
 from tailrace.testing import Cluster
 
@@ -44,7 +45,7 @@ async def test_the_rate_holds_while_redis_and_quota_services_die_and_come_back(
     async with producing(address, "both", "measured", connections=8, size_bytes=8_000) as produced:
         await produced.rate_over(1000)
         rates = {"with Redis": await produced.rate_over(WINDOW_MS)}
-        async with asyncio.timeout(30):  # the booking expires while a busy machine lets no lease through for 2 s
+        async with asyncio.timeout(HUNG_S):  # the booking expires while a busy machine lets no lease through for 2 s
             while await asyncio.to_thread(redis.ask, "DBSIZE") != "2":
                 await CLOCK.sleep(50)
         redis.kill()

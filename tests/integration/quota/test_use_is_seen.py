@@ -16,6 +16,7 @@ import pytest
 from kafka import KafkaAdminClient
 
 from integration.quota.load import CLOCK, producing
+from support.waiting import HUNG_S
 from tailrace.net.address import Address
 from tailrace.testing import Cluster
 
@@ -37,7 +38,7 @@ def command(cluster: Cluster, *words: str) -> str:
     settings = {"TAILRACE_BOOTSTRAP": cluster.bootstrap, "TAILRACE_ADMIN": admin_url(cluster)}
     typed = [sys.executable, "-m", "tailrace.cli", "quota", *words]
     done = subprocess.run(
-        typed, capture_output=True, text=True, timeout=60, check=False, env={**os.environ, **settings}
+        typed, capture_output=True, text=True, timeout=HUNG_S, check=False, env={**os.environ, **settings}
     )
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
@@ -49,7 +50,7 @@ def admin_url(cluster: Cluster) -> str:
 
 def asked(url: str, method: str = "GET", body: Any = None) -> Any:
     data = None if body is None else json.dumps(body).encode()
-    with urlopen(Request(url, data, {"content-type": "application/json"}, method=method), timeout=30) as answer:
+    with urlopen(Request(url, data, {"content-type": "application/json"}, method=method), timeout=HUNG_S) as answer:
         text = answer.read()
     return json.loads(text) if text else None
 
@@ -79,7 +80,7 @@ async def test_a_limited_client_is_seen_everywhere(cluster: Cluster) -> None:
 
     def metrics() -> str:
         where = cluster.addresses("quota")["http"]
-        return str(urlopen(f"http://{where}/metrics", timeout=30).read().decode())
+        return str(urlopen(f"http://{where}/metrics", timeout=HUNG_S).read().decode())
 
     async with producing(Address.parse(cluster.bootstrap), "busy", "measured", connections=2, size_bytes=RATE // 2):
         (row,) = await until(throttled)

@@ -7,6 +7,8 @@ import sys
 
 import pytest
 
+from support.waiting import HUNG_S
+
 # Each takes 10 ms or more, or brings something that does.
 HEAVY = (
     "aiokafka",
@@ -49,7 +51,7 @@ def imported(*arguments: str) -> set[str]:
         "try:\n    main()\nexcept SystemExit:\n    pass\n"
         "print('\\n' + ' '.join(sys.modules))"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=HUNG_S, check=True)
     return set(done.stdout.splitlines()[-1].split(" "))
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from support.waiting import HUNG_S
 from tailrace.cli import options, plan
 from tailrace.cli.data_dir import DataDir, UpRefused
 from tailrace.cli.plan import Instance
@@ -228,7 +229,7 @@ def test_the_preload_brings_the_protocol_without_the_clients_and_both_work_after
         "from kafka.protocol.producer import ProduceRequest as theirs\n"
         "assert theirs is ProduceRequest and kafka.KafkaProducer"
     )
-    subprocess.run([sys.executable, "-W", "ignore", "-c", code], check=True, timeout=30)
+    subprocess.run([sys.executable, "-W", "ignore", "-c", code], check=True, timeout=HUNG_S)
 
 
 def test_a_log_directory_of_kafka_is_no_data_directory_and_stays_as_it_is(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ import structlog
 from prometheus_client import CollectorRegistry
 
 from support.gateway import BOOT_ID, ScriptedFollower
+from support.waiting import HUNG_S
 from tailrace.metadata.image import MetadataImage
 from tailrace.net.quotas.meter import Unmetered
 from tailrace.net.quotas.throttled_connections import ThrottledConnections
@@ -18,8 +19,6 @@ from tailrace_gateway.answering import AnsweringGateway
 from tailrace_gateway.gateway import Advertised, GatewayLimits, Parts
 from tailrace_gateway.metrics import GatewayMetrics
 from tailrace_gateway.rest.kafka.admin import GatewayAdmin
-
-DEADLINE_S = 30
 
 
 @pytest.fixture
@@ -45,12 +44,12 @@ async def busy() -> AsyncIterator[AnsweringGateway]:
 async def test_metrics_do_not_wait_behind_what_clients_ask_for(busy: AnsweringGateway) -> None:
     registry = CollectorRegistry()
     metrics = GatewayMetrics(registry, busy, 1, ThrottledConnections(lambda *given: 0, SystemClock()))
-    async with asyncio.timeout(DEADLINE_S):
+    async with asyncio.timeout(HUNG_S):
         await metrics.prepare()
     assert registry.get_sample_value("tailrace_global_partitions") == 0
 
 
 async def test_the_rest_api_does_not_wait_behind_what_clients_ask_for(busy: AnsweringGateway) -> None:
     admin = GatewayAdmin(busy, lambda: ("h", 0))
-    async with asyncio.timeout(DEADLINE_S):
+    async with asyncio.timeout(HUNG_S):
         assert (await admin.state()).partitions == 0

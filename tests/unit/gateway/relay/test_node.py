@@ -90,4 +90,4 @@ async def test_a_connection_with_many_answers_behind_it_may_be_closed_while_it_w
         task = await asking(exchange)
         exchange.close()
         with pytest.raises(ConnectionError):
-            await asyncio.wait_for(task, 5)
+            await asyncio.wait_for(task, HUNG_S)

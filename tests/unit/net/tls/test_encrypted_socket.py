@@ -12,11 +12,11 @@ import pytest
 
 from support.certificates import Authority, Pair
 from support.tls_client import TlsClient, client_tls
+from support.waiting import HUNG_S
 from tailrace.net.tls.encrypted_socket import RECORD_BYTES, EncryptedSocket
 from tailrace.net.tls.settings import TlsSettings, server_context
 
 DATA = random.Random(1).randbytes(1_500_000)
-WAIT_S = 20
 
 
 class Ends:
@@ -36,11 +36,11 @@ class Ends:
             self.wait(read=True)
             done = self.server.handshake(near.recv(1 << 14))
             self.server.flush()
-        greeted.result(WAIT_S)
+        greeted.result(HUNG_S)
 
     def wait(self, *, read: bool) -> None:
         fds = [self.server.fileno()]
-        assert any(select.select(fds if read else [], [] if read else fds, [], WAIT_S))
+        assert any(select.select(fds if read else [], [] if read else fds, [], HUNG_S))
 
     def sent(self, data: bytes) -> None:
         """As a relay's link sends: what was not taken comes again first."""
@@ -81,14 +81,14 @@ def test_what_the_kernel_takes_in_pieces_arrives_whole(ends: Ends) -> None:
     ends.sent(DATA)
     ends.sent(b"end")
     ends.server.shutdown(socket.SHUT_RDWR)
-    assert reading.result(WAIT_S) == DATA + b"end"
+    assert reading.result(HUNG_S) == DATA + b"end"
 
 
 @pytest.mark.parametrize("room", [1000, RECORD_BYTES, 2 * RECORD_BYTES, 262_144])
 def test_what_comes_is_read_whatever_room_there_is(ends: Ends, room: int) -> None:
     writing = ends.thread.submit(ends.client.send, DATA)
     assert ends.received(len(DATA), room) == DATA
-    writing.result(WAIT_S)
+    writing.result(HUNG_S)
 
 
 def test_a_client_that_answers_between_two_tries_of_a_write_changes_nothing(ends: Ends) -> None:
@@ -105,7 +105,7 @@ def test_a_client_that_answers_between_two_tries_of_a_write_changes_nothing(ends
         ends.server.flush()
     ends.sent(bytes(rest))
     ends.server.shutdown(socket.SHUT_RDWR)
-    assert reading.result(WAIT_S) == DATA
+    assert reading.result(HUNG_S) == DATA
 
 
 @pytest.mark.parametrize("room", [10, 1 << 18])
@@ -131,7 +131,7 @@ def test_keys_may_change_between_records(authority: Authority, server: Pair) -> 
     ends = changing(authority, server, 100)
     writing = ends.thread.submit(ends.client.send, DATA)
     assert ends.received(len(DATA), 1 << 18) == DATA
-    writing.result(WAIT_S)
+    writing.result(HUNG_S)
     ends.sent(b"answer")
     assert ends.client.read() == b"answer"
     ends.server.close()
@@ -179,7 +179,7 @@ def test_one_call_sends_a_bounded_part_of_much(authority: Authority, server: Pai
             continue
         most, rest = max(most, sent), rest[sent:]
     ends.server.shutdown(socket.SHUT_RDWR)
-    assert reading.result(WAIT_S) == DATA * 4
+    assert reading.result(HUNG_S) == DATA * 4
     assert 0 < most <= 1 << 20
     ends.server.close()
     ends.client.socket.close()

@@ -15,7 +15,7 @@ import structlog
 
 from support.certificates import Authority, Pair
 from support.tls_client import client_tls
-from support.waiting import turns_until
+from support.waiting import HUNG_S, turns_until
 from tailrace.net.address import Address
 from tailrace.net.limits.seldom import LINES
 from tailrace.net.tls import handshakes
@@ -276,7 +276,7 @@ async def test_renegotiation_is_refused(settings: TlsSettings, authority: Author
 
 def openssl_says(*arguments: Any) -> str:
     done = subprocess.run(
-        ["openssl", *map(str, arguments)], input="R\n", capture_output=True, text=True, check=False, timeout=20
+        ["openssl", *map(str, arguments)], input="R\n", capture_output=True, text=True, check=False, timeout=HUNG_S
     )
     return done.stdout + done.stderr
 
