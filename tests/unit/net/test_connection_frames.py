@@ -466,3 +466,19 @@ def test_a_large_answer_behind_one_that_is_awaited_gives_its_memory_back_when_it
         world.give(0)
         assert (world.answered, memory.held_bytes) == ([0, 1], 0)
         world.do(world.connection.close)
+
+
+def test_answers_that_a_client_does_not_take_count_as_memory_until_it_does() -> None:
+    with closing(VirtualLoop()) as loop:
+        world = World(loop)
+        memory = world.service.memory.answers
+
+        def large(connection: Connection, version: int, correlation_id: int, body: memoryview) -> list[bytes]:
+            return [struct.pack(">ii", 2 * OWN_BYTES + 4, correlation_id), bytes(2 * OWN_BYTES)]
+
+        world.role.produce = large
+        world.do(world.transport.take, takes=False)
+        world.do(world.transport.feed, frame(AT_ONCE, 0, 0))
+        assert memory.held_bytes == 2 * OWN_BYTES + 8
+        world.do(world.transport.take, takes=True)
+        assert (world.answered, memory.held_bytes) == ([0], 0)

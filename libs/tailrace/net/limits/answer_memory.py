@@ -6,6 +6,9 @@ times as large as their bytes, and a request may wait with them for records, or 
 Where the budget is used up the next answer waits for its turn before anything of it is made. An answer that comes in
 parts does not wait again: it would keep what the others wait for. While one waits, a client that has not taken its
 answer within 30 s gives way with its connection.
+
+Answers of Produce and Fetch do not wait: what of them a client does not take is counted when that is seen. Where it
+makes more than twice the budget, the client that has taken nothing for longest gives way at once.
 """
 
 from __future__ import annotations
@@ -20,6 +23,7 @@ OWN_BYTES: Final = 65_536  # an answer of so much is not counted
 NOT_KNOWN_BYTES: Final = 16 * 1024 * 1024  # kept for one that is not encoded yet
 TAKEN_WITHIN_MS: Final = 30_000.0
 _LOOK_MS: Final = 1_000.0
+_MOST_TIMES: Final = 2  # the budget, with what is not taken
 _ROW_TIMES: Final = 40  # a row of 16 bytes takes some 650 while it is answered
 
 
@@ -45,6 +49,7 @@ class AnswerMemory:
         self.gave_way_count = 0
         self._monotonic_ms = monotonic_ms or (lambda: asyncio.get_running_loop().time() * 1000)
         self._held: dict[Any, tuple[int, float]] = {}  # bytes, and since when
+        self._untaken: dict[Any, None] = {}  # holders whose clients take nothing, for longest first
         self._waiting: deque[tuple[int, asyncio.Future[None]]] = deque()
         self._timer: asyncio.TimerHandle | None = None
 
@@ -69,8 +74,25 @@ class AnswerMemory:
         self._set(holder, size_bytes)
         self._go_on()
 
+    def untaken(self, holder: AnswerHolder, size_bytes: int) -> None:
+        """So many bytes of its answers were written, and the client takes none of them now."""
+        if size_bytes <= OWN_BYTES:
+            return
+        self._untaken.setdefault(holder)
+        self._set(holder, max(size_bytes, self._bytes_of(holder)))
+        while self.held_bytes > _MOST_TIMES * self.max_bytes and len(self._untaken) > 1:
+            slowest = next(iter(self._untaken))
+            self.give_back(slowest)
+            self.gave_way_count += 1
+            slowest.give_way("its answers were not taken, and there was no memory for those of others")
+
+    def taken(self, holder: AnswerHolder) -> None:
+        """The client takes its answers again."""
+        self._untaken.pop(holder, None)
+
     def give_back(self, holder: AnswerHolder) -> None:
         """The client has its answer, or is gone."""
+        self._untaken.pop(holder, None)
         if self._held:
             size_bytes, _ = self._held.pop(holder, (0, 0.0))
             self.held_bytes -= size_bytes

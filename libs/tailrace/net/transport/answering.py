@@ -47,13 +47,21 @@ class Answering(Receiving):
     def _unsent_bytes(self) -> int:
         return int(self._transport.get_write_buffer_size()) + (self._outbox.unsent_bytes if self._outbox else 0)
 
+    @property
+    def _memory_bytes(self) -> int:
+        """What of the answers that have not left is in memory."""
+        buffered = int(self._transport.get_write_buffer_size())
+        return buffered + (self._outbox.memory_bytes if self._outbox else 0)
+
     def pause_writing(self) -> None:
         self.core.stops |= UNTAKEN
+        self._answers.untaken(self, self._memory_bytes)
         if not self._held:
             self._transport.pause_reading()
 
     def resume_writing(self) -> None:
         self.core.stops &= ~UNTAKEN
+        self._answers.taken(self)
         self._give_back_taken()
         if not self._held:
             self._transport.resume_reading()

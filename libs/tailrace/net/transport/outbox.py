@@ -93,6 +93,11 @@ class Outbox:
         """What has not left yet."""
         return sum(map(len, self._pieces))
 
+    @property
+    def memory_bytes(self) -> int:
+        """What of it is in memory, not in files."""
+        return sum(len(piece) for piece in self._pieces if type(piece) not in FILE_PIECES)
+
     def send(self, pieces: Iterable[Any]) -> bool:
         """Takes more to send; whether everything has left at once. Otherwise drained is called when it has.
 

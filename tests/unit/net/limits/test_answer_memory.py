@@ -104,3 +104,20 @@ async def test_a_client_that_does_not_take_its_answer_is_overdue() -> None:
     assert memory.overdue() == [slow]
     memory.hold(slow, MOST // 4)  # it is still the same answer
     assert memory.overdue() == [slow]
+
+
+async def test_of_answers_that_are_not_taken_the_one_that_waits_longest_makes_room() -> None:
+    """Answers of Fetch do not wait, so ten thousand clients that read nothing would have theirs in memory."""
+    memory = AnswerMemory(MOST)
+    first, second, third, small = (Client() for _ in range(4))
+    memory.untaken(small, OWN_BYTES)  # as small as what each connection has in any case
+    for client in (first, second, third):
+        memory.untaken(client, MOST)
+    assert [client.why is None for client in (small, first, second, third)] == [True, False, True, True]
+    assert (memory.held_bytes, memory.gave_way_count) == (2 * MOST, 1)
+    memory.taken(second)
+    memory.untaken(third, 2 * MOST)  # it is the only one that takes nothing: as one answer above the budget
+    assert second.why is None and third.why is None
+    for client in (second, third):
+        memory.give_back(client)
+    assert memory.held_bytes == 0

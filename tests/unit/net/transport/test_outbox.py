@@ -32,6 +32,7 @@ async def test_what_is_sent_in_turns_begins_with_the_next_one(tmp_path: Path, tu
     outbox = Outbox(ours, drained.set, lambda error: pytest.fail(str(error)))
     assert outbox.send([b"head", sent]) is (turn_bytes == 0)
     if turn_bytes:
+        assert (outbox.memory_bytes, outbox.unsent_bytes) == (4, 3004)
         with pytest.raises(BlockingIOError):
             theirs.recv(1)
         await drained.wait()
