@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from kafka import KafkaProducer
+from kafka import KafkaConsumer, KafkaProducer
+from kafka.coordinator.assignors.range import RangePartitionAssignor
 
 from support.waiting import until
 from tailrace.testing import Cluster
@@ -72,6 +74,33 @@ def test_lines_that_are_produced_are_consumed_and_the_group_has_no_lag(cluster: 
     assert row == ["letters", "0", "3", "3", "0", "-", "-", "-"]
     run(cluster, "group", "reset", "readers", "--to", "earliest")
     assert run(cluster, "group", "describe", "readers").splitlines()[2].split()[4] == "3"
+
+
+def test_a_member_shares_the_partitions_with_one_of_another_library(cluster: Cluster) -> None:
+    run(cluster, "topic", "create", "shared", "--partitions", "2")
+    first = subprocess.Popen(
+        [*TAILRACE, "consume", "shared", "--group", "both", "--from-beginning"],
+        stdout=subprocess.PIPE,
+        env={**os.environ, "TAILRACE_BOOTSTRAP": cluster.bootstrap},
+    )
+    second = KafkaConsumer(
+        "shared",
+        group_id="both",
+        bootstrap_servers=cluster.bootstrap,
+        partition_assignment_strategy=[RangePartitionAssignor],
+    )
+    try:
+        until(lambda: second.poll(100) == {} and len(second.assignment()) == 1, "a partition of the second member")
+        (partition,) = {0, 1} - {found.partition for found in second.assignment()}
+        run(cluster, "produce", "shared", "-p", str(partition), typed="one\n")
+        assert first.stdout is not None and first.stdout.readline() == b"one\n"
+        first.send_signal(signal.SIGINT)
+        assert first.wait(60) == 0
+        until(lambda: second.poll(100) == {} and len(second.assignment()) == 2, "the partition that the first left")
+    finally:
+        first.kill()
+        first.communicate()
+        second.close()
 
 
 def test_records_are_chosen_and_shown_as_kcat_does(cluster: Cluster) -> None:

@@ -44,6 +44,7 @@ PURE_FILES = (
     "libs/tailrace/net/tls/pem.py",
     "libs/tailrace/net/tls/record_heads.py",
     "libs/tailrace/printable.py",
+    "libs/tailrace/reading/assignment.py",
     "libs/tailrace/reading/cursor.py",
     "libs/tailrace/reading/json_lines.py",
     "libs/tailrace/reading/record_format.py",

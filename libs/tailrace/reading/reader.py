@@ -28,7 +28,7 @@ _FETCH_BYTES: Final = 16 * 1024 * 1024
 _PARTITION_BYTES: Final = 1024 * 1024
 _MOST_PARTITIONS: Final = ceiling(ApiKey.FETCH, "topics.partitions").most
 _AGAIN_MS: Final = 100
-_NO_TOPIC_ID: Final = UUID(int=0)
+NO_TOPIC_ID: Final = UUID(int=0)
 # A leader moves, or a node has not heard of it yet: Metadata is asked again.
 _MOVED: Final = frozenset(
     {
@@ -212,7 +212,7 @@ class TopicReader:
                 yield cursor, row
 
     def _refused(self, code: int, partition: int) -> ApiError:
-        return _refusal(code, f"{self._topic}-{partition}")
+        return refusal(code, f"{self._topic}-{partition}")
 
     def _stall(self, partition: int, error: Exception) -> None:
         """Notes that a partition could not be read; raises the error where this has lasted too long."""
@@ -243,13 +243,13 @@ class TopicReader:
 
     async def _ask_leaders(self) -> None:
         """Asks which node leads which partition. Raises ApiError for an unknown topic, Disconnected or TimeoutError."""
-        row = MetadataRequest.MetadataRequestTopic(name=self._topic, topic_id=_NO_TOPIC_ID)
+        row = MetadataRequest.MetadataRequestTopic(name=self._topic, topic_id=NO_TOPIC_ID)
         request = MetadataRequest(topics=[row], allow_auto_topic_creation=False)
         answer = await self._ask(request, _METADATA_VERSION)
         nodes = {node.node_id: Address(node.host, node.port) for node in answer.brokers}
         (topic,) = answer.topics
         if topic.error_code and topic.error_code not in _LATER:
-            raise _refusal(topic.error_code, self._topic)
+            raise refusal(topic.error_code, self._topic)
         for part in topic.partitions:
             if part.error_code and part.error_code not in _LATER:
                 raise self._refused(part.error_code, part.partition_index)
@@ -294,7 +294,7 @@ class TopicReader:
         return found
 
 
-def _refusal(code: int, what: str) -> ApiError:
+def refusal(code: int, what: str) -> ApiError:
     """A newer cluster may have codes without a name here."""
     return ApiError(ErrorCode(code) if code in _CODES else ErrorCode.UNKNOWN_SERVER_ERROR, what)
 

@@ -11,7 +11,7 @@ import typer
 from tailrace.cli.daily.connection import Bootstrap, Json, counted, given, say, table
 from tailrace.cli.daily.nodes import EARLIEST, LATEST, Nodes, nodes
 from tailrace.cli.daily.refusals import RefusedError, Yes, confirm
-from tailrace.kafka.consumer_assignment import partitions_of
+from tailrace.kafka.consumer_protocol import partitions_of
 from tailrace.kafka.lag import lag
 from tailrace.metadata.moves import Partition, portions
 from tailrace.net.address import Address

@@ -10,11 +10,11 @@ import typer
 
 from tailrace.cli.daily.connection import Bootstrap, Topic, given, say
 from tailrace.cli.daily.nodes import Nodes, nodes
-from tailrace.cli.daily.records.clients import kafka_client
 from tailrace.cli.daily.refusals import RefusedError
 from tailrace.printable import printable_lines
 from tailrace.reading.cursor import Cursor
 from tailrace.reading.json_lines import written
+from tailrace.reading.member import GroupMember
 from tailrace.reading.reader import Gap, TopicReader
 from tailrace.reading.record_format import RecordFormat
 from tailrace.reading.start import EARLIEST, LATEST, LATEST_TIMESTAMP, Start, parse_start, parse_time
@@ -62,8 +62,6 @@ def consume(
     line = _line(template, with_key=key, as_data=as_data)
     if group is not None and (partitions or until is not None or start not in {EARLIEST, LATEST}):
         raise typer.BadParameter("--group goes on where the group is: without -p, --exit, and -o at a place")
-    if group is not None:  # before `nodes`, which keeps kafka-python's clients out
-        from tailrace.cli.daily.records.member import TopicMember
     with nodes(bootstrap, lasting=True) as cluster:
         cluster.check_leaders(topic)  # refuses an unknown topic, for which a consumer's Metadata would create it
         if group is not None:
@@ -76,20 +74,24 @@ def consume(
             committed=committed,
             on_gap=_told(topic),
         )
+        member = None if group is None else _member(cluster, reader, group, topic, start)
         try:
-            if group is None:
+            if member is None:
                 reader.assign(_cursors(cluster, reader, start, until, partitions))
-            if count == 0:
-                return
-            if group is None:
-                _print(topic, _polls(cluster, reader), count, line)
-                return
-            with kafka_client("KafkaConsumer", bootstrap, **_membership(group, start)) as consumer:
-                _print(topic, TopicMember(consumer, topic).polls(reader, cluster), count, line)
-        except (KeyboardInterrupt, BrokenPipeError):
-            return
+            try:
+                if count != 0:
+                    _print(topic, _polls(cluster, member or reader), count, line)
+            except (KeyboardInterrupt, BrokenPipeError):
+                pass
+            if member is not None:
+                cluster.run(member.close())
         finally:
             cluster.run(reader.close())
+
+
+def _member(cluster: Nodes, reader: TopicReader, group: str, topic: str, start: Start) -> GroupMember:
+    patience_ms = cluster.deadline.patience_ms
+    return GroupMember(cluster.exchange, cluster.clock, reader, group, topic, start, patience_ms=patience_ms)
 
 
 def _window(offsets: list[str], *, beginning: bool, follow: bool) -> tuple[Start, int | None]:
@@ -133,11 +135,6 @@ def _line(template: str | None, *, with_key: bool, as_data: bool) -> Line:
         raise typer.BadParameter(f"--format {wrong}") from None
 
 
-def _membership(group: str, start: Start) -> dict[str, object]:
-    reset = "earliest" if start == EARLIEST else "latest"
-    return {"group_id": group, "auto_offset_reset": reset, "allow_auto_create_topics": False}
-
-
 def _told(topic: str) -> Callable[[Gap], None]:
     def tell(gap: Gap) -> None:
         say(
@@ -148,7 +145,7 @@ def _told(topic: str) -> Callable[[Gap], None]:
     return tell
 
 
-def _polls(cluster: Nodes, reader: TopicReader) -> Iterator[Polled]:
+def _polls(cluster: Nodes, reader: TopicReader | GroupMember) -> Iterator[Polled]:
     while not reader.done:
         cluster.deadline.check("records")
         yield cluster.run(reader.poll(_WAIT_MS))

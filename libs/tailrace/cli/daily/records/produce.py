@@ -13,8 +13,8 @@ import typer
 
 from tailrace.cli.daily.connection import Bootstrap, Topic, counted, say
 from tailrace.cli.daily.nodes import NO_ID, Nodes, nodes
-from tailrace.cli.daily.records.clients import in_words, kafka_client
 from tailrace.cli.daily.records.line_form import LineForm
+from tailrace.cli.daily.records.producer import in_words, kafka_producer
 from tailrace.cli.daily.refusals import RefusedError
 from tailrace.errors import ErrorCode
 from tailrace.reading.json_lines import NewRecord
@@ -83,7 +83,7 @@ def produce(
     }
     count = 0
     failures = Failures()
-    with kafka_client("KafkaProducer", bootstrap, **options) as producer:
+    with kafka_producer(bootstrap, **options) as producer:
         wrong = ""
         try:
             for record in _records(files or [], lines, form):

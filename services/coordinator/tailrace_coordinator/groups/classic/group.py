@@ -20,9 +20,9 @@ from tailrace.coordination.group_records import (
     encoded,
 )
 from tailrace.errors import ApiError, ErrorCode
+from tailrace.kafka.consumer_protocol import PROTOCOL_TYPE, read_topics
 from tailrace.state import Token
 from tailrace_coordinator.groups.classic.member import Member, Protocols
-from tailrace_coordinator.groups.consumer_protocol import PROTOCOL_TYPE, read_topics
 from tailrace_coordinator.groups.decision import GroupDecision, TimerKey, heartbeat_key, join_key, size_key, sync_key
 from tailrace_coordinator.groups.group import Committer, Group, GroupDescription, GroupType
 

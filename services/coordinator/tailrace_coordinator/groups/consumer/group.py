@@ -16,7 +16,7 @@ from tailrace.coordination.consumer_group_records import (
 )
 from tailrace.coordination.group_records import GroupRecord, OffsetCommitted
 from tailrace.errors import ApiError, ErrorCode
-from tailrace_coordinator.groups.consumer_protocol import PROTOCOL_TYPE
+from tailrace.kafka.consumer_protocol import PROTOCOL_TYPE
 from tailrace_coordinator.groups.decision import GroupDecision, TimerKey
 from tailrace_coordinator.groups.group import Committer, Group, GroupDescription, GroupType
 

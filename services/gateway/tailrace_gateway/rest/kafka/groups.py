@@ -10,7 +10,7 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from tailrace.errors import ApiError, ErrorCode
-from tailrace.kafka.consumer_assignment import partitions_of
+from tailrace.kafka.consumer_protocol import partitions_of
 from tailrace.kafka.ids import TopicPartition
 from tailrace.kafka.lag import lag
 from tailrace.kafka.topics import GROUP_METADATA_TOPIC

@@ -1,4 +1,4 @@
-"""kafka-python's clients, for what `produce` sends and for membership in a group."""
+"""kafka-python's producer, for what `produce` sends."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ _BOOTSTRAP_MS: Final = 10_000
 
 
 @contextmanager
-def kafka_client(kind: str, bootstrap: str | None, /, **options: Any) -> Iterator[Any]:
-    """A kafka-python client by class name; its errors end the command with one sentence and status 1."""
+def kafka_producer(bootstrap: str | None, /, **options: Any) -> Iterator[Any]:
+    """A producer of kafka-python; its errors end the command with one sentence and status 1."""
     import kafka
     from kafka.errors import KafkaError
 
@@ -28,7 +28,7 @@ def kafka_client(kind: str, bootstrap: str | None, /, **options: Any) -> Iterato
     if (encrypted := tls()) is not None:
         known |= {"security_protocol": "SSL", "ssl_context": encrypted}
     try:
-        opened = getattr(kafka, kind)(**known, bootstrap_timeout_ms=_BOOTSTRAP_MS, **options)
+        opened = kafka.KafkaProducer(**known, bootstrap_timeout_ms=_BOOTSTRAP_MS, **options)
         try:
             yield opened
         finally:
