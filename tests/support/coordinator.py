@@ -30,10 +30,10 @@ from tailrace_coordinator.coordinator import Coordinator
 from tailrace_coordinator.groups.config import GroupConfig
 from tailrace_coordinator.groups.machine import GroupMachine
 from tailrace_coordinator.handlers import HANDLERS
+from tailrace_coordinator.kinds import KINDS
 from tailrace_coordinator.metrics import CoordinatorMetrics
 from tailrace_coordinator.shards.deadlines import Deadlines
 from tailrace_coordinator.shards.kind import ShardKind
-from tailrace_coordinator.shards.kinds import KINDS
 from tailrace_coordinator.shards.partition_log import Barrier, OwnedPartition
 from tailrace_coordinator.shards.runtime import CoordinatorRuntime, Surroundings
 from tailrace_coordinator.transactions.markers import MarkerSender

@@ -26,12 +26,12 @@ from tailrace.runtime.role import Environment, Role
 from tailrace.wire.apis import INTERNAL_APIS
 from tailrace_coordinator.coordinator import ROLE, Coordinator
 from tailrace_coordinator.handlers import HANDLERS
+from tailrace_coordinator.kinds import KINDS
 from tailrace_coordinator.membership import Membership
 from tailrace_coordinator.metrics import CoordinatorMetrics
 from tailrace_coordinator.reports.committed_offsets import BrokerClients, CommittedOffsets
 from tailrace_coordinator.reports.reports import sources_of
 from tailrace_coordinator.shards.deadlines import Deadlines
-from tailrace_coordinator.shards.kinds import KINDS
 from tailrace_coordinator.shards.partition_log import LeaderConnections
 from tailrace_coordinator.shards.runtime import CoordinatorRuntime, Surroundings
 from tailrace_coordinator.transactions.markers import MarkerSender

@@ -20,8 +20,8 @@ from tailrace.net.address import Address
 from tailrace.state import partition_for
 from tailrace_coordinator.groups.config import GroupConfig
 from tailrace_coordinator.groups.machine import GroupMachine
+from tailrace_coordinator.kinds import KINDS
 from tailrace_coordinator.shards.kind import ShardKind
-from tailrace_coordinator.shards.kinds import KINDS
 from tailrace_coordinator.transactions.config import TransactionConfig
 from tailrace_coordinator.transactions.machine import TransactionMachine
 

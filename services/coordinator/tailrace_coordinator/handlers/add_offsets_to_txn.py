@@ -10,7 +10,7 @@ from tailrace.net.context import Context
 from tailrace.state import ProducerIdAndEpoch
 from tailrace.wire.messages import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
 from tailrace_coordinator.coordinator import Coordinator
-from tailrace_coordinator.transactions.asking import add, of_version
+from tailrace_coordinator.handlers.asking import add, of_version
 
 
 async def handle(

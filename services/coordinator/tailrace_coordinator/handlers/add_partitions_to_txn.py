@@ -16,7 +16,7 @@ from tailrace.net.context import Context
 from tailrace.state import ProducerIdAndEpoch
 from tailrace.wire.messages import AddPartitionsToTxnRequest, AddPartitionsToTxnResponse
 from tailrace_coordinator.coordinator import Coordinator
-from tailrace_coordinator.transactions.asking import add, of_version
+from tailrace_coordinator.handlers.asking import add, of_version
 
 _TOPIC = AddPartitionsToTxnResponse.AddPartitionsToTxnTopicResult
 _PARTITION = _TOPIC.AddPartitionsToTxnPartitionResult

@@ -12,7 +12,7 @@ from tailrace.net.context import Context
 from tailrace.state import ProducerIdAndEpoch
 from tailrace.wire.messages import EndTxnRequest, EndTxnResponse
 from tailrace_coordinator.coordinator import Coordinator
-from tailrace_coordinator.transactions.asking import of_version, patiently, with_producer_ids
+from tailrace_coordinator.handlers.asking import of_version, patiently, with_producer_ids
 from tailrace_coordinator.transactions.end import End
 
 _NEXT_EPOCH_FROM = 5

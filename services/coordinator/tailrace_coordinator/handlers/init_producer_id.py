@@ -13,7 +13,7 @@ from tailrace.net.context import Context
 from tailrace.state import ProducerIdAndEpoch
 from tailrace.wire.messages import InitProducerIdRequest, InitProducerIdResponse
 from tailrace_coordinator.coordinator import Coordinator
-from tailrace_coordinator.transactions.asking import of_version, patiently, with_producer_ids
+from tailrace_coordinator.handlers.asking import of_version, patiently, with_producer_ids
 from tailrace_coordinator.transactions.machine import Init
 from tailrace_coordinator.transactions.state import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
 

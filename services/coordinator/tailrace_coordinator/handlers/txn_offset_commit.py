@@ -16,7 +16,7 @@ from tailrace_coordinator.coordinator import Coordinator
 from tailrace_coordinator.groups.ended_transactions import Moment
 from tailrace_coordinator.groups.offsets import CommitHeader
 from tailrace_coordinator.handlers import offset_commit
-from tailrace_coordinator.transactions.asking import verify
+from tailrace_coordinator.handlers.asking import verify
 
 _ADDS_FROM: Final = 5
 _ABORTABLE_FROM: Final = 4

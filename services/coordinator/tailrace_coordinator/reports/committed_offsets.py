@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from typing import Any, Protocol
 
 from tailrace.clock import Clock
@@ -19,9 +20,9 @@ from tailrace.metadata.image import MetadataImage
 from tailrace.net.address import Address
 from tailrace.net.authentication.proof import Secret
 from tailrace.net.client import Client, Disconnected
+from tailrace.net.large import Large
 from tailrace.net.members.endpoints import address_of
 from tailrace.net.members.reports import MAX_ROWS
-from tailrace.net.turns import turns
 from tailrace.wire.codec import Malformed
 from tailrace.wire.hot.list_offsets import latest_offsets_request
 from tailrace.wire.messages import ListOffsetsRequest
@@ -83,6 +84,7 @@ class CommittedOffsets:
         self._clock = clock
         self._boot_id = boot_id
         self._log = log
+        self._large = Large()  # not the coordinator's: clients do not wait behind a report
         self.rows: list[dict[str, Any]] = []
 
     async def run(self) -> None:
@@ -100,26 +102,14 @@ class CommittedOffsets:
     async def refresh(self) -> None:
         """Reads the offsets, then asks every leader for its ends."""
         committed = list(itertools.islice(_committed(self._machines()), MAX_ROWS))
-        rows: list[dict[str, Any]] = []
-        asked: dict[Address, list[TopicPartition]] = {}
-        known = set[TopicPartition]()
-        async for offset in turns(committed):
-            rows.append(_row(offset))
-            key = (offset.topic, offset.partition)
-            if key not in known and (address := self._leader(*key)) is not None:
-                asked.setdefault(address, []).append(key)
-            known.add(key)
+        work = partial(_rows_and_leaders, committed, self._image(), self._boot_id)
+        rows, asked = await self._large.over(len(committed), work)
         await self._brokers.keep(asked)
         ends: dict[TopicPartition, int] = {}
         await asyncio.gather(*(self._ask(address, keys, ends) for address, keys in asked.items()))
-        async for row in turns(rows):
+        for row in rows:
             row["log_end_offset"] = ends.get((row["topic"], row["partition"]))
         self.rows = rows
-
-    def _leader(self, topic: str, partition: int) -> Address | None:
-        image = self._image()
-        broker = image.brokers.get(image.leader(topic, partition))
-        return None if broker is None or broker.fenced else address_of(broker.endpoints, self._boot_id)
 
     async def _ask(self, address: Address, keys: list[TopicPartition], ends: dict[TopicPartition, int]) -> None:
         try:
@@ -131,6 +121,19 @@ class CommittedOffsets:
                     )
         except (ApiError, Disconnected, TimeoutError, Malformed):
             return  # what it did not say is unknown until the next time
+
+
+def _rows_and_leaders(
+    committed: Sequence[OffsetCommitted], image: MetadataImage, boot_id: str
+) -> tuple[list[dict[str, Any]], dict[Address, list[TopicPartition]]]:
+    """A row for each offset, and the partitions by the leader that knows where their logs end."""
+    asked: dict[Address, list[TopicPartition]] = {}
+    for topic, partition in dict.fromkeys((offset.topic, offset.partition) for offset in committed):
+        broker = image.brokers.get(image.leader(topic, partition))
+        address = None if broker is None or broker.fenced else address_of(broker.endpoints, boot_id)
+        if address is not None:
+            asked.setdefault(address, []).append((topic, partition))
+    return [_row(offset) for offset in committed], asked
 
 
 def _request(keys: Iterable[TopicPartition]) -> ListOffsetsRequest:

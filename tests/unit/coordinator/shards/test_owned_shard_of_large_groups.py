@@ -21,7 +21,7 @@ from tailrace.state import ProducerIdAndEpoch, ShardBatch
 from tailrace.wire import messages as m
 from tailrace_coordinator.groups.config import GroupConfig
 from tailrace_coordinator.groups.machine import GroupMachine
-from tailrace_coordinator.shards.kinds import KINDS
+from tailrace_coordinator.kinds import KINDS
 from tailrace_coordinator.shards.loader import CoordinatorLoader
 from tailrace_coordinator.shards.partition_log import Barrier
 

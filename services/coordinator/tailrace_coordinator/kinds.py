@@ -1,4 +1,4 @@
-"""Every kind of shard, by its topic. A new kind is a row here and its machine; nothing else in this room names it."""
+"""Every kind of shard, by its topic. A new kind is a row here and its machine; nothing in `shards/` names it."""
 
 from __future__ import annotations
 
