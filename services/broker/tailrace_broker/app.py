@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import partial
@@ -13,17 +13,14 @@ from uuid import UUID
 
 from tailrace.clock import Clock
 from tailrace.config import Config
-from tailrace.kafka.security_protocols import SECURITY_PROTOCOLS
 from tailrace.log.directory.log_dir import LogDir
 from tailrace.metadata.image import MetadataImage
 from tailrace.metadata.records import Endpoint
-from tailrace.net.address import Address
 from tailrace.net.authentication.metrics import open_authentication
 from tailrace.net.background import beside, in_thread
 from tailrace.net.backoff import Backoff
 from tailrace.net.dispatch import Handler, HotHandler, Service
 from tailrace.net.large import Large
-from tailrace.net.limits.deadlines import ConnectionDeadlines
 from tailrace.net.limits.request_memory import RequestMemory
 from tailrace.net.limits.role_memory import RoleMemory
 from tailrace.net.limits.role_memory_metrics import RoleMemoryMetrics
@@ -49,6 +46,7 @@ from tailrace_broker.connections.adopted import Adopted
 from tailrace_broker.connections.client_listener import GatewayRelay
 from tailrace_broker.connections.limited import DirectClients, LimitedClients
 from tailrace_broker.connections.limited_requests import LimitedRequests
+from tailrace_broker.connections.own_listener import client_endpoint, client_port, for_clients, serve_clients
 from tailrace_broker.directories.assignments import Assignments
 from tailrace_broker.directories.disk_pressure import DiskPressure
 from tailrace_broker.directories.failure import DirWatch
@@ -64,11 +62,12 @@ from tailrace_broker.fetch.plain import PlainFetch
 from tailrace_broker.fetch.sessions import FetchSessions
 from tailrace_broker.handlers import client_handlers, service_handlers
 from tailrace_broker.handlers.list_offsets import EndsPath
-from tailrace_broker.hints import CLIENT_ENDPOINT, Hints
+from tailrace_broker.hints import Hints
 from tailrace_broker.housekeeping import Housekeeping
 from tailrace_broker.lifecycle import BrokerRegistration, Lifecycle
 from tailrace_broker.metadata_publisher import BrokerMetadataPublisher
 from tailrace_broker.metrics import BrokerMetrics
+from tailrace_broker.partition_metrics import PartitionMetrics
 from tailrace_broker.partitions import cached_image, recovery_report
 from tailrace_broker.partitions.node import Node
 from tailrace_broker.partitions.opening import Openings
@@ -95,11 +94,17 @@ from tailrace_broker.waiting.purgatory import Purgatory
 class OpenBroker:
     """A broker that runs."""
 
-    def __init__(self, broker: Broker, lifecycle: Lifecycle, addresses: dict[str, str]) -> None:
+    def __init__(
+        self,
+        broker: Broker,
+        lifecycle: Lifecycle,
+        addresses: dict[str, str],
+        before_metrics: Callable[[], Awaitable[None]],
+    ) -> None:
         self.broker = broker
         self.addresses = addresses
         self.ready = lifecycle.unfenced
-        self.before_metrics = broker.metrics.prepare
+        self.before_metrics = before_metrics
 
     def health(self) -> dict[str, bool]:
         """Metadata stale means the controller is away; the data plane goes on."""
@@ -138,7 +143,7 @@ async def open_broker(config: Config, environment: Environment) -> AsyncIterator
                         beside(cleaner.run()),
                         beside(listener.hanging.run()),
                     ):
-                        yield OpenBroker(broker, lifecycle, listener.addresses)
+                        yield OpenBroker(broker, lifecycle, listener.addresses, listener.partition_metrics.prepare)
                     if config.controlled_shutdown_enable:
                         await lifecycle.shut_down()
             await close_broker(broker, follower, lifecycle.broker_epoch)
@@ -346,6 +351,7 @@ class BrokerListener:
     data_path: DataPath
     adopted: Adopted
     hanging: HangingTransactions
+    partition_metrics: PartitionMetrics
 
 
 @asynccontextmanager
@@ -356,9 +362,8 @@ async def open_listener(
     clock, topics, metrics = environment.clock, broker.topics, broker.metrics
     coordinators = Coordinators(follower, environment.boot_id, environment.secret, config.request_timeout_ms)
     open_transactions = LedTransactions(topics, broker.config, clock)
-    gauges.count_partitions(metrics, open_transactions)
     hanging = HangingTransactions(open_transactions.by_partition, coordinators, clock)
-    gauges.count_hanging(metrics, hanging)
+    partition_metrics = PartitionMetrics(environment.registry, open_transactions.count, hanging.by_partition)
     producer_ids = ProducerIds(topics.node, follower.ask_controller)
     memory = RoleMemory(RequestMemory(config.queued_max_request_bytes))
     RoleMemoryMetrics(environment.registry, memory)
@@ -369,9 +374,16 @@ async def open_listener(
             open_quotas(config, environment, follower, broker_as_holder(config.node_id), thread_time_ms)
         )
         of_clients = client_handlers(
-            topics, broker.storage, broker.dir_moves, broker.wakeups, broker.lookups,
-            coordinators, follower, broker.config, clock,
-        )  # fmt: skip
+            topics=topics,
+            storage=broker.storage,
+            dir_moves=broker.dir_moves,
+            wakeups=broker.wakeups,
+            lookups=broker.lookups,
+            coordinators=coordinators,
+            follower=follower,
+            config=broker.config,
+            clock=clock,
+        )
         service = service_of(data_path, of_clients, memory, config, environment)
         relay = GatewayRelay(follower, environment.boot_id, memory.answers)
         public = for_clients(service, relay, config, metrics.requests)
@@ -379,9 +391,17 @@ async def open_listener(
         adopted = Adopted(Server(public), relay, environment.log, limited)
         follower.subscribe(adopted.image_changed)
         of_services = service_handlers(
-            topics, broker.wakeups, producer_ids, open_transactions, hanging,
-            cleaner, adopted, follower, broker.config, clock,
-        )  # fmt: skip
+            topics=topics,
+            wakeups=broker.wakeups,
+            producer_ids=producer_ids,
+            open_transactions=open_transactions,
+            hanging=hanging,
+            cleaner=cleaner,
+            adopted=adopted,
+            follower=follower,
+            config=broker.config,
+            clock=clock,
+        )
         internal = replace(
             service,
             handlers=of_clients | of_services,
@@ -411,7 +431,7 @@ async def open_listener(
             stack.push_async_callback(client.close)
             endpoints.append(client_endpoint(config, client))
             addresses["client"] = ",".join(str(address) for address in client.addresses)
-        yield BrokerListener(server, endpoints, addresses, data_path, adopted, hanging)
+        yield BrokerListener(server, endpoints, addresses, data_path, adopted, hanging, partition_metrics)
 
 
 def service_of(
@@ -434,51 +454,6 @@ def service_of(
         memory=memory,
         buffers=SocketBuffers(config.socket_receive_buffer_bytes, config.socket_send_buffer_bytes),
     )
-
-
-def for_clients(service: Service, relay: GatewayRelay, config: Config, counts: list[int]) -> Service:
-    """What clients are served at the broker itself; what is not its to answer goes on to a gateway."""
-    return replace(
-        service,
-        internal=False,
-        listener=CLIENT_ENDPOINT,
-        relay=relay.ask,
-        on_close=relay.forget,
-        max_connections=config.max_connections,
-        deadlines=ConnectionDeadlines(config.connections_max_idle_ms, head_ms=10_000, dribble_ms=30_000),
-        counts=counts,
-        answers_after_end=True,
-        on_end=relay.ended,
-    )
-
-
-def client_port(image: MetadataImage, node_id: int) -> int:
-    """The port of this broker's earlier life, 0 if there was none: its clients come back there."""
-    broker = image.brokers.get(node_id)
-    endpoint = None if broker is None else broker.endpoint(CLIENT_ENDPOINT)
-    return 0 if endpoint is None else endpoint.port
-
-
-async def serve_clients(
-    public: Service, direct: DirectClients, config: Config, port: int, encryption: Encryption | None
-) -> Server:
-    """gateway.advertise=brokers: clients come here, by this port if it is free."""
-    if port:
-        with suppress(OSError):
-            return await serve(
-                [Address(host, port) for host in config.gateway_listen], public, direct.accepted, encryption
-            )
-    first, *others = config.gateway_listen
-    server = await serve([Address(first, 0)], public, direct.accepted, encryption)
-    for host in others:
-        await server.listen(Address(host, server.addresses[0].port))
-    return server
-
-
-def client_endpoint(config: Config, server: Server) -> Endpoint:
-    """What clients are told of the broker's own listener."""
-    address, protocol = server.addresses[0], SECURITY_PROTOCOLS[config.gateway_security_protocol]
-    return Endpoint(CLIENT_ENDPOINT, address.host, address.port, protocol)
 
 
 def open_lifecycle(

@@ -24,8 +24,6 @@ from tailrace_broker.partitions.wakeups import WakeUps
 from tailrace_broker.produce.delayed import DelayedProduce
 from tailrace_broker.produce.validation_threads import Examiner
 from tailrace_broker.replication.replicas import Replicas
-from tailrace_broker.transactions.hanging import HangingTransactions
-from tailrace_broker.transactions.open_transactions import LedTransactions
 
 
 def count_quotas(metrics: BrokerMetrics, limited: LimitedClients, throttled: ThrottledConnections) -> None:
@@ -109,21 +107,6 @@ def count_metadata(metrics: BrokerMetrics, follower: MetadataFollower) -> None:
     metrics.gauges["metadata_stale"] = ("1 while no controller answers", lambda: float(follower.stale))
 
 
-def count_partitions(metrics: BrokerMetrics, open_transactions: LedTransactions) -> None:
-    """Partitions and their transactions, by kind."""
-    metrics.count_partitions = open_transactions.count
-    metrics.gauges.update(
-        {
-            "partitions": ("Partitions with a replica here", lambda: metrics.partitions.replicas),
-            "leaders": ("Partitions led here", lambda: metrics.partitions.led),
-            "offline_replicas": (
-                "Partitions with a replica here on a log directory that failed",
-                lambda: metrics.partitions.offline,
-            ),
-        }
-    )
-
-
 def count_cleaner(metrics: BrokerMetrics, cleaner: Cleaner, workers: Workers) -> None:
     """Compaction's figures, under Kafka's names (LogCleaner, LogCleanerManager)."""
     stats = cleaner.stats
@@ -150,31 +133,8 @@ def count_cleaner(metrics: BrokerMetrics, cleaner: Cleaner, workers: Workers) ->
 
 def count_replicas(metrics: BrokerMetrics, replicas: Replicas) -> None:
     """Replication's gauges, under Kafka's names."""
-    metrics.gauges.update(
-        {
-            "under_replicated_partitions": (
-                "Led partitions whose ISR lacks a replica",
-                lambda: metrics.partitions.under_replicated,
-            ),
-            "under_min_isr_partitions": (
-                "Led partitions under min.insync.replicas",
-                lambda: metrics.partitions.under_min_isr,
-            ),
-            "at_min_isr_partitions": (
-                "Led partitions at min.insync.replicas",
-                lambda: metrics.partitions.at_min_isr,
-            ),
-            "partitions_with_late_transactions": (
-                "Partitions with a transaction that nobody ends",
-                lambda: metrics.partitions.with_late_transactions,
-            ),
-            "ongoing_transactions": (
-                "Open transactions in all partitions here",
-                lambda: metrics.partitions.open_transactions,
-            ),
-            "replica_fetcher_max_lag": ("Committed records the furthest behind follower here lacks", replicas.max_lag),
-        }
-    )
+    text = "Committed records the furthest behind follower here lacks"
+    metrics.gauges["replica_fetcher_max_lag"] = (text, replicas.max_lag)
 
 
 def count_dirs(metrics: BrokerMetrics, pressure: DiskPressure, storage: Storage, dir_moves: DirMoves) -> None:
@@ -224,8 +184,3 @@ def count_dirs(metrics: BrokerMetrics, pressure: DiskPressure, storage: Storage,
             ),
         }
     )
-
-
-def count_hanging(metrics: BrokerMetrics, hanging: HangingTransactions) -> None:
-    """Transactions that nothing ends, by partition."""
-    metrics.hanging = hanging.by_partition

@@ -2,30 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 
 from prometheus_client import CollectorRegistry
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from tailrace.wire.apis import ApiKey
-from tailrace_broker.partitions.counts import PartitionCounts
 
 _API_KEYS = 128
-
-
-async def _no_partitions() -> PartitionCounts:
-    return PartitionCounts()
 
 
 class BrokerMetrics(Collector):
     """gauges: name -> (help, read); filled by gauges.py. The plain ints are counted up where the work is done."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
-        self.count_partitions: Callable[[], Awaitable[PartitionCounts]] = _no_partitions  # put in by gauges.py
-        self.partitions = PartitionCounts()  # as of the last prepare
-        # (topic, partition, transactions that hang there); put in by gauges.py.
-        self.hanging: Callable[[], list[tuple[str, int, int]]] = list
         self.gauges: dict[str, tuple[str, Callable[[], float]]] = {}
         self.requests = [0] * _API_KEYS  # of clients served without a relay
         self.bytes_in = 0
@@ -75,43 +66,20 @@ class BrokerMetrics(Collector):
         self.verification_failures += failures
         self.verification_time_ms += took_ms
 
-    async def prepare(self) -> None:
-        """Counts partitions, for the collect that follows."""
-        self.partitions = await self.count_partitions()
-
     def collect(self) -> list[Metric]:
-        """Reads everything now, but for what `prepare` has counted."""
+        """Reads everything now."""
         requests = CounterMetricFamily(
             "tailrace_requests", "Requests by API of clients that are served without a relay.", labels=["request"]
         )
         for key, count in enumerate(self.requests):
             if count:
                 requests.add_metric([ApiKey(key).name.title().replace("_", "")], count)
-        found: list[Metric] = [requests, *self._by_partition()]
+        found: list[Metric] = [requests]
         for name, (text, read) in self.gauges.items():
             found.append(GaugeMetricFamily(f"tailrace_{name}", text, value=read()))
         for name, (text, read) in self.counters.items():
             found.append(CounterMetricFamily(f"tailrace_{name}", text, value=read()))
         return found
-
-    def _by_partition(self) -> list[Metric]:
-        labels = ["topic", "partition"]
-        opened = GaugeMetricFamily(
-            "tailrace_open_transactions", "Transactions that are open in the log here.", labels=labels
-        )
-        late = GaugeMetricFamily(
-            "tailrace_late_transactions", "Those that should have been ended long ago (KIP-664).", labels=labels
-        )
-        for topic, index, open_count, late_count in self.partitions.transactions:
-            opened.add_metric([topic, str(index)], open_count)
-            if late_count:
-                late.add_metric([topic, str(index)], late_count)
-        hanging = GaugeMetricFamily(
-            "tailrace_hanging_transactions", "Late ones that no coordinator has open (KIP-664).", labels=labels
-        )
-        for topic, index, count in self.hanging():
-            hanging.add_metric([topic, str(index)], count)
-        return [opened, late, hanging]
 
     def describe(self) -> list[Metric]:
         """Nothing ahead of time: gauges are added after registration."""

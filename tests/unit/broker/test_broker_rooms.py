@@ -6,7 +6,7 @@ import asyncio
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -18,10 +18,16 @@ import tailrace_broker
 from support.broker import TOPIC_ID, Running, batch, image, running
 from tailrace.metadata.image import BrokerImage, PartitionImage, TopicImage
 from tailrace.wire.messages import FetchRequest
+from tailrace_broker.broker import Broker
 
 BROKER = Path(tailrace_broker.__file__).parent
 # A request, or an answer that waited, comes in by these; what runs under them is the way of a Produce.
 WAYS_IN = ("handlers/produce.py", "produce/", "waiting/offset_queue.py")
+
+
+def test_what_app_py_passes_on_as_a_whole_is_small() -> None:
+    """Other modules get single objects of it (pyproject.toml, import contracts)."""
+    assert len(fields(Broker)) <= 12
 
 
 def place_of(frame: FrameType) -> str:

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from prometheus_client import CollectorRegistry
 
 from support.broker import Running, batch, running
 from support.records_field import iterate_all
@@ -13,6 +14,8 @@ from tailrace.errors import ErrorCode
 from tailrace.records.markers import ABORT, COMMIT
 from tailrace.wire.messages import ListOffsetsRequest
 from tailrace_broker.handlers.list_offsets import EARLIEST, LATEST, MAX_TIMESTAMP
+from tailrace_broker.partition_metrics import PartitionMetrics
+from tailrace_broker.transactions.open_transactions import LedTransactions
 
 VERSIONS = [4, 5, 11, 12, 13]
 
@@ -101,20 +104,23 @@ async def test_clients_need_a_transactional_id_for_transactions(tmp_path: Path) 
         assert row.error_code == ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
 
 
+def open_transactions(broker: Running) -> LedTransactions:
+    return LedTransactions(broker.broker.topics, broker.broker.config, broker.environment.clock)
+
+
 async def test_a_transaction_that_nobody_ends_is_counted(tmp_path: Path) -> None:
     async with running(tmp_path) as broker:
         write(broker, data_batch(7))  # of 1970
-        assert (await broker.broker.metrics.count_partitions()).with_late_transactions == 1
+        assert (await open_transactions(broker).count()).with_late_transactions == 1
         write(broker, marker_batch(7, COMMIT))
-        assert not (await broker.broker.metrics.count_partitions()).with_late_transactions
+        assert not (await open_transactions(broker).count()).with_late_transactions
 
 
 async def test_the_metrics_name_the_partitions_with_open_late_and_hanging_transactions(tmp_path: Path) -> None:
     async with running(tmp_path) as broker:
         write(broker, data_batch(7))
-        metrics = broker.broker.metrics
+        metrics = PartitionMetrics(CollectorRegistry(), open_transactions(broker).count, lambda: [("t", 0, 1)])
         await metrics.prepare()
-        metrics.hanging = lambda: [("t", 0, 1)]
         families = {family.name: family.samples for family in metrics.collect()}
         for name in ("open", "late", "hanging"):
             (sample,) = families[f"tailrace_{name}_transactions"]

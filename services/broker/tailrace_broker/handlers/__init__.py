@@ -47,6 +47,7 @@ def _with(handle: Callable[[Any, Context, *Parts], Awaitable[Any]], *parts: *Par
 
 
 def client_handlers(
+    *,
     topics: Topics,
     storage: Storage,
     dir_moves: DirMoves,
@@ -72,6 +73,7 @@ def client_handlers(
 
 
 def service_handlers(
+    *,
     topics: Topics,
     wakeups: WakeUps,
     producer_ids: ProducerIds,

@@ -9,10 +9,10 @@ from support.broker import running
 
 async def test_the_metrics_say_what_was_counted_last(tmp_path: Path) -> None:
     async with running(tmp_path) as node:
-        metrics = node.broker.metrics
+        metrics = node.listener.partition_metrics
         metrics.collect()
-        assert metrics.partitions.replicas == 0
+        assert metrics.counts.replicas == 0
         await metrics.prepare()
         metrics.collect()
         some = list(node.broker.topics.partitions())
-        assert metrics.partitions.replicas == metrics.partitions.led == len(some) > 1
+        assert metrics.counts.replicas == metrics.counts.led == len(some) > 1
