@@ -86,9 +86,14 @@ class Shard(Generic[R]):
         """True when everything decided so far is committed."""
         return self._committed == self._written
 
+    @property
+    def has_room(self) -> bool:
+        """Whether less waits for the log than may wait."""
+        return self._queue_bytes <= self.max_waiting_bytes and len(self._parked) <= self.max_waiting_replies
+
     def admit(self) -> None:
         """Raises Overloaded, before an asker's decision, when too much waits."""
-        if self._queue_bytes > self.max_waiting_bytes or len(self._parked) > self.max_waiting_replies:
+        if not self.has_room:
             raise Overloaded
 
     def take(self, decided: Effects[R]) -> Output:

@@ -88,6 +88,7 @@ class OwnedShard:
         self._away = False
         self._loaded = asyncio.Event()
         self._sweeps: set[asyncio.Task[None]] = set()
+        self._committed = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
         self._moved = False  # the task is cancelled for another leader
         self._lost_at_ms: float | None = None  # when the leader was lost with which the shard was served
@@ -203,8 +204,11 @@ class OwnedShard:
             self._listener.on_bug(self, bug)
 
     async def _sweep(self, sweep: Sweep) -> None:
-        """A decision about each row; dropped with the shard."""
+        """A decision about each row, when there is room for its records; cancelled when the shard is dropped."""
         async for row in turns(sweep.rows):
+            while self._shard is not None and not self._shard.has_room:
+                self._committed.clear()
+                await self._committed.wait()
             self._act(lambda _, row=row: sweep.decide(self._clock.wall_ms(), row))  # type: ignore[misc]
 
     async def _load(self) -> None:
@@ -232,8 +236,7 @@ class OwnedShard:
         if self._shard is shard and batch is not None:
             self._wake.set()
             if written:
-                self._append = None
-                self._take(shard.committed())
+                self._take_committed(shard)
 
     async def _serve(self) -> None:
         shard = self._shard
@@ -248,10 +251,14 @@ class OwnedShard:
                     raise ApiError(ErrorCode.NOT_COORDINATOR, f"appended at {base_offset}, not {self._next_offset}")
                 self._next_offset += len(batch.records)
                 if self._shard is shard:
-                    self._append = None
-                    self._take(shard.committed())
+                    self._take_committed(shard)
             if self._shard is not shard:
                 raise ApiError(ErrorCode.NOT_COORDINATOR, "a decision failed")
+
+    def _take_committed(self, shard: Shard[Any]) -> None:
+        self._append = None
+        self._take(shard.committed())
+        self._committed.set()
 
     def _take(self, output: Output) -> None:
         for timer in output.timers:

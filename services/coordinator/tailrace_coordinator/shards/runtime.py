@@ -159,7 +159,7 @@ class CoordinatorRuntime:
             raise ApiError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
         shards = [running.shard for running in self._shards.values()]
         await asyncio.gather(*(shard.loaded(self._load_wait_ms) for shard in shards))
-        return list(await asyncio.gather(*[shard.ask(decide) async for shard in turns(shards)]))
+        return [await shard.ask(decide) async for shard in turns(shards)]
 
     def partition_of(self, request_id: str) -> int:
         """Which shard an id belongs to. Raises ApiError COORDINATOR_NOT_AVAILABLE while there is no topic.
