@@ -1,12 +1,16 @@
 """Logs on a file system in memory, and the records in them, for the tests of the log."""
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
+from tailrace.kafka.ids import TopicPartition
 from tailrace.log.config import LogConfig
+from tailrace.log.directory.findings import Stray
 from tailrace.log.filesystem.port import Filesystem
 from tailrace.log.log import Log, LogAppendResult
 from tailrace.log.segment.search import max_timestamp
+from tailrace.log.segment.segment import Segment
 from tailrace.records.batch import read_header, split
 from tailrace.records.compression import Codec
 from tailrace.records.record import Record, build, iterate
@@ -62,3 +66,16 @@ def values_of(log: Log, **where: Any) -> list[bytes | None]:
 def with_settings(**settings: Any) -> LogConfig:
     """SMALL with other settings."""
     return replace(SMALL, **settings)
+
+
+class RecoveredLogs:
+    """Hears of the logs that a log directory has recovered."""
+
+    def __init__(self, hear: Callable[[TopicPartition, Log], None]) -> None:
+        self.recovered = hear
+
+    def put_aside(self, stray: Stray) -> None: ...
+
+    def damaged(self, key: TopicPartition, segment: Segment) -> None: ...
+
+    def mended(self, name: str) -> None: ...

@@ -119,7 +119,7 @@ async def open_broker(config: Config, environment: Environment) -> AsyncIterator
         await follower.wait_for(lambda image: bool(image.cluster_id), timeout_ms=None)
         with open_log_dirs(config, environment, follower.image.cluster_id) as dirs, open_pace() as pace:
             storage = await in_thread(partial(open_storage, dirs, config, clock, follower.image))
-            recovery_report.tell_recovery(dirs, log)
+            recovery_report.report_recovery(dirs, log)
             recovery_report.tell_missing(dirs, follower.image, config.node_id, log)
             broker = build_broker(
                 config, environment, follower, storage, worker=InProcess(InThreads(), open_pool(config))

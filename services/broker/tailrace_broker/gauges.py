@@ -175,7 +175,7 @@ def count_dirs(metrics: BrokerMetrics, pressure: DiskPressure, storage: Storage,
             ),
             "damaged_segments": (
                 "Segments in which a batch or an index was found damaged",
-                lambda: sum(log_dir.damaged_segments for log_dir in dirs),
+                lambda: sum(log_dir.findings.damaged_segments for log_dir in dirs),
             ),
             "disk_pressure_refused_batches": ("Batches refused for want of space", lambda: pressure.refused_batches),
             "disk_pressure_throttled_requests": (

@@ -5,13 +5,13 @@ from __future__ import annotations
 import errno
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
-from typing import NamedTuple
 from uuid import UUID, uuid4
 
 from tailrace.kafka.ids import TopicPartition
 from tailrace.log.config import LogConfig, LogSettings
 from tailrace.log.directory.borrowed_log import BorrowedLog
 from tailrace.log.directory.close import close_logs
+from tailrace.log.directory.findings import Findings, Stray
 from tailrace.log.directory.futures import FutureLogs
 from tailrace.log.directory.offsets import DirOffsets
 from tailrace.log.directory.opener import DAY_MS, LogOpener
@@ -47,17 +47,8 @@ from tailrace.log.filesystem.port import File, Filesystem, join, read_if_present
 from tailrace.log.filesystem.real import RealFilesystem
 from tailrace.log.log import Log
 from tailrace.log.recovery.loader import RecoveryProgress
-from tailrace.log.segment.segment import Segment
 
-__all__ = ["LogDir", "LogDirRefused", "Stray"]
-
-
-class Stray(NamedTuple):
-    """A partition's directory that was put aside; path is its new one."""
-
-    key: TopicPartition
-    path: str
-    why: str
+__all__ = ["LogDir", "LogDirRefused"]
 
 
 class LogDir:
@@ -69,16 +60,8 @@ class LogDir:
         self.guard = filesystem if isinstance(filesystem, Guard) else Guard(filesystem)
         self.directory_id = UUID(int=0)
         self.last_shutdown = LastShutdown()
-        # Hears of each log that was opened after an unclean shutdown, and so was checked.
-        self.on_recovered: Callable[[TopicPartition, Log], None] = lambda key, log: None
-        self.strays: list[Stray] = []  # directories that were put aside before anybody listened
-        self.on_stray: Callable[[Stray], None] = self.strays.append  # hears of each
-        # Hears of each segment in which a batch or an index turned out to be wrong, and how many there were.
-        self.on_damage: Callable[[TopicPartition, Segment], None] = lambda key, segment: None
-        self.damaged_segments = 0
+        self.findings = Findings()
         self.evicted_producers = 0  # producer ids that were forgotten because a log had too many
-        self.mended: list[str] = []  # checkpoints that were damaged and put right before anybody listened
-        self.on_mended: Callable[[str], None] = self.mended.append  # hears of each, by its path in the directory
         self.tails = LongTails()  # of the unopened: those that only a Recovery opens
         self.offsets = DirOffsets(filesystem, path)
         self.high_watermarks = self.offsets.high_watermarks  # as they will be checkpointed
@@ -158,7 +141,7 @@ class LogDir:
         for name in self.offsets.by_name():
             mended, believed = self.offsets.read(name)
             if mended:
-                self.on_mended(name)
+                self.findings.note_mended(name)
             if not believed:
                 self.last_shutdown.clean = False  # no recovery point is believed: every log is checked completely
                 self.last_shutdown.any_compacted |= name == CLEANER_OFFSET
@@ -226,19 +209,19 @@ class LogDir:
         log.unsynced.metadata = recovered  # an earlier life may not have come to that
         self._take_in(key, log)
         if log.recovery_result.epochs_mended:
-            self.on_mended(f"{key[0]}-{key[1]}/{LEADER_EPOCH}")
+            self.findings.note_mended(f"{key[0]}-{key[1]}/{LEADER_EPOCH}")
         if recovered:
-            self.on_recovered(key, log)
+            self.findings.note_recovered(key, log)
 
     def _take_in(self, key: TopicPartition, log: Log) -> None:
         log.hooks.lower_checkpoint = partial(self.offsets.lower, key)
         log.hooks.on_producers_evicted = self._count_evicted
         log.segments.pending_deletions.move_to(self.pending_deletions, log.directory)
         log.segments.pending_deletions = self.pending_deletions
-        log.segments.on_damage = partial(self._damaged, key)
+        log.segments.on_damage = partial(self.findings.note_damaged, key)
         for segment in log.segments:
             if segment.holes:
-                self._damaged(key, segment)
+                self.findings.note_damaged(key, segment)
         self._forget_unopened(key)
         self._logs[key] = log
 
@@ -248,10 +231,6 @@ class LogDir:
     def _forget_unopened(self, key: TopicPartition) -> None:
         self._unopened.forget(key)
         self.tails.waiting.pop(key, None)
-
-    def _damaged(self, key: TopicPartition, segment: Segment) -> None:
-        self.damaged_segments += 1
-        self.on_damage(key, segment)
 
     # -- logs that take long to recover -----------------------------------------------------------------------------
 
@@ -368,7 +347,7 @@ class LogDir:
 
     def put_aside(self, topic: str, partition: int, why: str) -> None:
         """The partition's directory is kept under another name, and never read."""
-        self.on_stray(Stray((topic, partition), self._take_away((topic, partition), STRAY_SUFFIX), why))
+        self.findings.note_stray(Stray((topic, partition), self._take_away((topic, partition), STRAY_SUFFIX), why))
 
     def delete(self, topic: str, partition: int, now_ms: int) -> None:
         """Takes the partition's directory away; its files go after file.delete.delay.ms."""

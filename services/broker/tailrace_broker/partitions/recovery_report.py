@@ -6,8 +6,9 @@ from collections import Counter
 from typing import Any
 from uuid import UUID
 
-from tailrace.kafka.ids import format_uuid
-from tailrace.log.directory.log_dir import LogDir, Stray
+from tailrace.kafka.ids import TopicPartition, format_uuid
+from tailrace.log.directory.findings import Stray
+from tailrace.log.directory.log_dir import LogDir
 from tailrace.log.log import Log
 from tailrace.log.segment.segment import LOG_SUFFIX, Segment
 from tailrace.metadata.directories import RESERVED, directory_of
@@ -17,59 +18,59 @@ _WORTH_A_LINE = 16 << 20
 _HOLES_TOLD = 10
 
 
-def tell_recovery(dirs: list[LogDir], log: Any) -> None:
-    """After an unclean stop: how many logs must be checked, and each that was, as that is done in a thread or at its
-    first use.
+class RecoveryReport:
+    """The log lines about what one directory turns out to hold."""
 
-    Also each log that turns out to be another topic's, and what is damaged.
-    """
+    def __init__(self, log_dir: LogDir, log: Any) -> None:
+        self._log_dir = log_dir
+        self._log = log
 
-    def tell(log_dir: LogDir) -> None:
-        def on_recovered(key: tuple[str, int], opened: Log) -> None:
-            # Thousands of lines about next to nothing would cost more than the checks.
-            cut_bytes = opened.recovery_result.cut_bytes
-            if not cut_bytes and opened.unflushed_bytes < _WORTH_A_LINE and log_dir.remaining_logs_to_recover:
-                return
-            log.info(
-                "recovered",
+    def recovered(self, key: TopicPartition, opened: Log) -> None:
+        """A line for each log that was checked, in a thread or at its first use, if that is worth one."""
+        log_dir, cut_bytes = self._log_dir, opened.recovery_result.cut_bytes
+        # Thousands of lines about next to nothing would cost more than the checks.
+        if not cut_bytes and opened.unflushed_bytes < _WORTH_A_LINE and log_dir.remaining_logs_to_recover:
+            return
+        self._log.info(
+            "recovered",
+            topic=key[0],
+            partition=key[1],
+            checked_bytes=opened.unflushed_bytes,
+            cut_bytes=cut_bytes,
+            remaining_logs_to_recover=log_dir.remaining_logs_to_recover,
+            remaining_segments_to_recover=log_dir.tails.remaining_segments,
+        )
+
+    def put_aside(self, stray: Stray) -> None:
+        """A log that turns out to be another topic's, or no replica of this broker."""
+        (topic, partition), why = stray.key, f"{stray.why}: kept, and not read"
+        self._log.warning("a log was put aside", topic=topic, partition=partition, path=stray.path, why=why)
+
+    def damaged(self, key: TopicPartition, segment: Segment) -> None:
+        """A wrong index, or damaged records."""
+        path = segment.path(LOG_SUFFIX)
+        if not segment.holes:
+            self._log.warning("an index was wrong and is made again", topic=key[0], partition=key[1], path=path)
+        for hole in segment.holes[:_HOLES_TOLD]:
+            self._log.error(
+                "records are damaged: they are answered CORRUPT_MESSAGE, those behind them are served",
                 topic=key[0],
                 partition=key[1],
-                checked_bytes=opened.unflushed_bytes,
-                cut_bytes=cut_bytes,
-                remaining_logs_to_recover=log_dir.remaining_logs_to_recover,
-                remaining_segments_to_recover=log_dir.tails.remaining_segments,
+                path=path,
+                position=hole.position,
+                first_offset=hole.first_offset,
+                next_offset=hole.next_offset,
             )
 
-        def on_stray(stray: Stray) -> None:
-            (topic, partition), why = stray.key, f"{stray.why}: kept, and not read"
-            log.warning("a log was put aside", topic=topic, partition=partition, path=stray.path, why=why)
+    def mended(self, name: str) -> None:
+        """A checkpoint of the directory, or of a log in it."""
+        self._log.warning("a checkpoint was damaged and is put right", log_dir=self._log_dir.path, file=name)
 
-        def on_damage(key: tuple[str, int], segment: Segment) -> None:
-            path = segment.path(LOG_SUFFIX)
-            if not segment.holes:
-                log.warning("an index was wrong and is made again", topic=key[0], partition=key[1], path=path)
-            for hole in segment.holes[:_HOLES_TOLD]:
-                log.error(
-                    "records are damaged: they are answered CORRUPT_MESSAGE, those behind them are served",
-                    topic=key[0],
-                    partition=key[1],
-                    path=path,
-                    position=hole.position,
-                    first_offset=hole.first_offset,
-                    next_offset=hole.next_offset,
-                )
-
-        def on_mended(name: str) -> None:
-            log.warning("a checkpoint was damaged and is put right", log_dir=log_dir.path, file=name)
-
-        log_dir.on_recovered, log_dir.on_stray, log_dir.on_damage = on_recovered, on_stray, on_damage
-        log_dir.on_mended = on_mended
-        for name in log_dir.mended:
-            on_mended(name)
-        for stray in log_dir.strays:
-            on_stray(stray)
+    def unclean_stop(self) -> None:
+        """How many logs must be checked, and what a failed disk has read from it again."""
+        log_dir = self._log_dir
         if log_dir.last_shutdown.failure:
-            log.warning(
+            self._log.warning(
                 "the disk failed before this start: what no flush had covered is read from it again",
                 log_dir=log_dir.path,
                 why=log_dir.last_shutdown.failure,
@@ -77,7 +78,7 @@ def tell_recovery(dirs: list[LogDir], log: Any) -> None:
             )
         if log_dir.remaining_logs_to_recover:
             tails = log_dir.tails
-            log.warning(
+            self._log.warning(
                 "the last stop was not clean: long tails are checked in threads, other logs when first used",
                 log_dir=log_dir.path,
                 remaining_logs_to_recover=log_dir.remaining_logs_to_recover,
@@ -86,8 +87,13 @@ def tell_recovery(dirs: list[LogDir], log: Any) -> None:
                 remaining_segments_to_recover=tails.remaining_segments,
             )
 
+
+def report_recovery(dirs: list[LogDir], log: Any) -> None:
+    """Logs what the start found in each directory, and what is found from now on."""
     for log_dir in dirs:
-        tell(log_dir)
+        report = RecoveryReport(log_dir, log)
+        log_dir.findings.subscribe(report)
+        report.unclean_stop()
 
 
 def tell_missing(dirs: list[LogDir], image: MetadataImage, node_id: int, log: Any) -> None:

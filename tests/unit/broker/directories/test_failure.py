@@ -321,7 +321,7 @@ async def test_of_two_replicas_of_one_id_that_of_the_dir_in_the_image_is_right(t
     async with running(tmp_path, here, log_dirs=two.open()) as node:
         assert places(node) == [0, 0]
         assert [log_dir.partitions() for log_dir in node.broker.storage.configured] == [[("t", 0), ("t", 1)], []]
-        (stray,) = node.broker.storage.configured[1].strays
+        (stray,) = node.broker.storage.configured[1].findings.strays
         assert stray.key == ("t", 1) and stray.path.endswith("-stray")
 
 

@@ -103,14 +103,14 @@ def test_no_bit_of_a_checkpoint_changes_what_is_believed(name: str, suffix: str,
         logs = opened(filesystem)
         assert known(logs) == expected, what
         if not suffix:
-            assert logs.mended == [name] and read_file(filesystem, path) == sound, what
+            assert logs.findings.mended == [name] and read_file(filesystem, path) == sound, what
 
 
 def test_what_kafka_wrote_since_is_believed() -> None:
     filesystem = closed_dir()
     filesystem.content(join("/logs", REPLICATION_OFFSET))[:] = format_offsets({("t", 0): 6})
     logs = opened(filesystem)
-    assert logs.high_watermarks == {("t", 0): 6} and logs.mended == []
+    assert logs.high_watermarks == {("t", 0): 6} and logs.findings.mended == []
 
 
 def test_what_cannot_be_read_or_is_empty_comes_back_from_its_twin() -> None:
@@ -118,7 +118,7 @@ def test_what_cannot_be_read_or_is_empty_comes_back_from_its_twin() -> None:
         filesystem = closed_dir()
         filesystem.content(join("/logs", LOG_START_OFFSET))[:] = content
         logs = opened(filesystem)
-        assert logs.log("t", 0).log_start_offset == 4 and logs.mended == [LOG_START_OFFSET]  # type: ignore[union-attr]
+        assert logs.log("t", 0).log_start_offset == 4 and logs.findings.mended == [LOG_START_OFFSET]  # type: ignore[union-attr]
 
 
 @pytest.mark.parametrize("first", range(0, 150, 30))

@@ -355,15 +355,14 @@ def test_a_directory_without_an_id_gets_one_that_stays(content: bytes) -> None:
 def test_a_log_of_another_topic_of_that_name_is_put_aside_and_kept() -> None:
     filesystem = MemoryFilesystem()
     logs = open_dir(filesystem)
-    strays = list[tuple[tuple[str, int], str]]()
-    logs.on_stray = lambda stray: strays.append((stray.key, stray.path))
+    strays = logs.findings.strays
     append(logs.create("t", 0, TOPIC_ID, with_settings()), b"a")
     logs.claim("t", 0, TOPIC_ID)
     assert strays == []
     logs.claim("t", 0, UUID(int=2**100))
     assert not logs.holds("t", 0)
     assert append(logs.create("t", 0, UUID(int=2**100), with_settings()), b"new").base_offset == 0
-    ((key, path),) = strays
+    ((key, path, _),) = strays
     assert key == ("t", 0) and path.startswith(f"{ROOT}/t-0.") and path.endswith("-stray")
     logs.close()
     again = open_dir(filesystem)

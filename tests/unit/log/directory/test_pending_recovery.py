@@ -6,7 +6,7 @@ from uuid import UUID
 
 import pytest
 
-from support.logs import NOW, append, values_of, with_settings
+from support.logs import NOW, RecoveredLogs, append, values_of, with_settings
 from tailrace.log.directory.log_dir import LogDir
 from tailrace.log.filesystem.checkpoints import RECOVERY_POINT, parse_offsets
 from tailrace.log.filesystem.memory import MemoryFilesystem
@@ -57,7 +57,7 @@ def test_only_long_tails_have_to_wait() -> None:
 def test_a_recovery_opens_what_the_first_use_would_have() -> None:
     filesystem, heard = crashed(), []
     logs = measured(filesystem)
-    logs.on_recovered = lambda key, log: heard.append((key, logs.remaining_logs_to_recover))
+    logs.findings.subscribe(RecoveredLogs(lambda key, _: heard.append((key, logs.remaining_logs_to_recover))))
     recovery = logs.begin_recovery(*LONG, SETTINGS)
     assert logs.remaining_logs_to_recover == 2 and not logs.tails.waiting
     recovery.run()

@@ -4,7 +4,7 @@ from uuid import UUID
 
 import pytest
 
-from support.logs import NOW, append, newest, with_settings
+from support.logs import NOW, RecoveredLogs, append, newest, with_settings
 from tailrace.log import lookup
 from tailrace.log.directory.log_dir import LogDir
 from tailrace.log.filesystem.memory import MemoryFilesystem
@@ -64,7 +64,11 @@ def test_a_log_dir_says_what_is_left_to_recover_and_what_was(clean: bool) -> Non
         open_dir(filesystem).close()
     logs = open_dir(filesystem)
     heard: list[tuple[tuple[str, int], int, int]] = []
-    logs.on_recovered = lambda key, log: heard.append((key, log.unflushed_bytes, logs.remaining_logs_to_recover))
+
+    def hear(key: tuple[str, int], log: Log) -> None:
+        heard.append((key, log.unflushed_bytes, logs.remaining_logs_to_recover))
+
+    logs.findings.subscribe(RecoveredLogs(hear))
     assert logs.remaining_logs_to_recover == (0 if clean else 1)
     logs.create("new", 0, UUID(int=6), SETTINGS)
     log = logs.log("t", 0)
