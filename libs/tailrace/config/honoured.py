@@ -73,7 +73,7 @@ BROKER_KEYS = {
     "tailrace_broker.directories.failure": ("log.dir.failure.timeout.ms",),
     "tailrace_broker.directories.opening": ("log.dirs", "producer.id.expiration.ms"),
     "tailrace_broker.directories.moves": ("num.replica.alter.log.dirs.threads",),
-    "tailrace_broker.fetch.consumer": ("fetch.max.bytes",),
+    "tailrace_broker.fetch.plain": ("fetch.max.bytes",),
     "tailrace_broker.produce.verification": (
         "add.partitions.to.txn.retry.backoff.max.ms",
         "add.partitions.to.txn.retry.backoff.ms",

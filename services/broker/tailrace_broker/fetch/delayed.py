@@ -1,6 +1,6 @@
 """A Fetch that cannot be answered at once: it waits for news of a partition, for its timeout, or for the disk.
 
-Kafka's DelayedFetch. Consumers (consumer.py) and followers (follower.py) differ in what they look at, not in how they
+Kafka's DelayedFetch. Consumers (plain.py) and followers (follower.py) differ in what they look at, not in how they
 wait: the purgatory wakes them by partition or by deadline, and a job of cold_reads/ when the disk has answered.
 """
 

@@ -16,7 +16,8 @@ from tailrace.wire.hot.fetch_heads import FetchHead, FetchHeads
 from tailrace_broker.cold_reads.memory import IN_MEMORY
 from tailrace_broker.cold_reads.readers import loaded, scans
 from tailrace_broker.fetch.delayed import FetchParts
-from tailrace_broker.fetch.plain import LARGE_FETCH_BYTES, PlainFetch
+from tailrace_broker.fetch.many_rows import LARGE_FETCH_BYTES
+from tailrace_broker.fetch.plain import PlainFetch
 from tailrace_broker.fetch.sessions import FINAL_EPOCH
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ from tailrace.net.connection import Connection
 from tailrace.net.limits.answer_memory import AnswerMemory
 from tailrace.wire.hot.fetch import encode_fetch_answer
 from tailrace.wire.messages import FetchRequest
-from tailrace_broker.fetch import consumer
+from tailrace_broker.fetch import plain
 from tailrace_broker.fetch.delayed import DelayedFetch
 
 MANY = 1200
@@ -164,7 +164,7 @@ async def test_an_answer_of_many_rows_is_encoded_by_a_thread(broker: Running, mo
         threads.append(threading.current_thread().name.partition("_")[0])
         return encode_fetch_answer(*given)
 
-    monkeypatch.setattr(consumer, "encode_fetch_answer", noted)
+    monkeypatch.setattr(plain, "encode_fetch_answer", noted)
     for index in (0, 500, MANY - 1):
         await broker.produce(index, batch(b"%d" % index))
     strangers = [(MANY + number, 0) for number in range(3)]
