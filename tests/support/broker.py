@@ -14,6 +14,7 @@ from uuid import UUID
 import structlog
 from prometheus_client import CollectorRegistry
 
+from tailrace.access.authorizer import Authorizer
 from tailrace.config import Config
 from tailrace.log.directory.log_dir import LogDir
 from tailrace.metadata.image import MetadataImage, PartitionImage, ShardImage, TopicImage
@@ -229,13 +230,16 @@ async def running(
     accounts: Accounts | None = None,
     cleaner_of: Callable[[Broker], Cleaner] | None = None,
     log: Any = None,
+    authorizer: Authorizer | None = None,
     **settings: str,
 ) -> AsyncIterator[Running]:
     """held_back: as a broker is until it has registered; otherwise it leads what has no other replica."""
     overrides = {"node.id": "0", **{key.replace("_", "."): value for key, value in settings.items()}}
     config = Config.load("broker", overrides=overrides)
     clock, log = SystemClock(), log or structlog.get_logger()
-    environment = Environment(clock, random.Random(1), log, path, path / "run", "boot", CollectorRegistry(), SECRET)
+    environment = Environment(
+        clock, random.Random(1), log, path, path / "run", "boot", CollectorRegistry(), SECRET, authorizer
+    )
     follower: Any = FollowerTwin(metadata or image())
     opened = open_log_dirs(config, environment, "c") if log_dirs is None else nullcontext(log_dirs)
     with opened as dirs:

@@ -37,6 +37,7 @@ from tailrace.wire.messages import PreambleRequest, PreambleResponse
 
 _DATA = frozenset({int(ApiKey.PRODUCE), int(ApiKey.FETCH)})
 _KEY = Struct(">h")
+_COMPLETE = AuthenticationState.COMPLETE
 _HEAD_BYTES = 14  # size, api key, version, correlation id, length of the client id
 _ID_AT = 8  # where the client id's field begins in a frame
 _PRIVATE_FROM = 10_000  # api keys that no client may use, nor send through a relay
@@ -64,7 +65,7 @@ class Connection(Answering):
 
     def __init__(self, server: Listener, identity: Identity | None = None, unread: bytes = b"") -> None:
         service = server.service
-        session = ClientSession(self, service.memory, identity)
+        session = ClientSession(self, service.memory, identity, authorizer=service.authorizer)
         super().__init__(session.share, service.log, service.memory, service.max_frame_bytes)
         self.session = session
         self._server = server
@@ -325,7 +326,7 @@ class Connection(Answering):
             self._rename(frame)
         api_key, version, correlation_id, pos = skip_request_header(frame)
         session = self.session
-        if session.authentication is not AuthenticationState.COMPLETE:
+        if session.authentication is not _COMPLETE:
             session.take(api_key)
         if session.may_owe and api_key in _DATA and session.owes():
             self.throttled()

@@ -10,8 +10,13 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from struct import error as StructError
 from typing import Any, Final, TypeAlias
+from uuid import UUID
 
+from tailrace.access import rules
+from tailrace.access.authorizer import Authorizer
+from tailrace.access.checks import Access, TopicName
 from tailrace.errors import ApiError, ErrorCode
+from tailrace.metadata.image import MetadataImage
 from tailrace.net.authentication.server import Authentication
 from tailrace.net.context import Context
 from tailrace.net.large import Large, has_many_rows
@@ -21,6 +26,7 @@ from tailrace.net.transport.buffers import SocketBuffers
 from tailrace.wire import codec
 from tailrace.wire.apis import Api, ApiKey
 from tailrace.wire.encode_buffer import EncodeBuffer
+from tailrace.wire.library import struct_of
 from tailrace.wire.messages import ApiVersionsResponse
 
 # Request and response are message objects of the api table's classes; a response may be its body in a buffer.
@@ -39,6 +45,20 @@ def _nothing() -> None:
     return None
 
 
+def _no_topic(topic_id: UUID) -> str | None:
+    return None
+
+
+def topic_names(image: Callable[[], MetadataImage]) -> TopicName:
+    """Names of topics by their ids, in the image of the moment."""
+
+    def topic_name(topic_id: UUID) -> str | None:
+        topic = image().topic_by_id(topic_id)
+        return None if topic is None else topic.name
+
+    return topic_name
+
+
 @dataclass(frozen=True)
 class Service:
     """What a listener serves: its handlers, the versions it takes, and its bounds.
@@ -54,6 +74,8 @@ class Service:
     end_of_read: Callable[[], None] = _nothing
     internal: bool = True
     listener: str = "INTERNAL"
+    authorizer: Authorizer | None = None  # of clients; without one they may do everything
+    topic_name: TopicName = _no_topic  # for requests that name topics by id
     authentication: Authentication | None = None  # of an internal listener's connections
     max_frame_bytes: int = 104_857_600
     max_connections: int = 10_000
@@ -80,12 +102,41 @@ async def answer(service: Service, request: Any, context: Context) -> Any:
     """Runs the handler; always returns a message of the API's response class, or its body."""
     key, version = context.api_key, context.api_version
     try:
+        if context.connection.session.restricted:
+            return await _authorized(service, request, context)
         return await service.handlers[key](request, context, service.role)
     except ApiError as refused:
         return await service.large.refuse(request, key, version, refused.code, refused.message)
     except Exception:  # the dispatch boundary: a bug must not take the service down
         service.log.exception("handler failed", api_key=key, api_version=version, client_id=context.client_id)
         return await service.large.refuse(request, key, version, ErrorCode.UNKNOWN_SERVER_ERROR, None)
+
+
+async def _authorized(service: Service, request: Any, context: Context) -> Any:
+    """The answer to a client that may not do everything: what it may do is done, the rest of the request is refused."""
+    key, version = context.api_key, context.api_version
+    access = Access(context.connection.session.authorized, version, service.topic_name)
+    left = rules.before(key, request, access)
+    response = None
+    if left.request is not None:
+        response = await service.handlers[key](left.request, context, service.role)
+        if isinstance(response, EncodeBuffer):
+            if not left.refused:
+                return response
+            response = codec.decode_response(key, version, response.body)
+        rules.after(key, left.request, response, access)
+    for part, code in left.refused:
+        refused = await service.large.refuse(part, key, version, code)
+        response = refused if response is None else _joined(response, refused)
+    return response
+
+
+def _joined(response: Any, other: Any) -> Any:
+    """One answer with the rows of both."""
+    for name in struct_of(response).fields:
+        if type(rows := getattr(other, name, None)) is list and rows:
+            setattr(response, name, [*(getattr(response, name) or ()), *rows])
+    return response
 
 
 async def answer_frame(service: Service, request: Any, context: Context) -> bytes | memoryview:

@@ -11,6 +11,8 @@ from collections.abc import Callable, Mapping
 from enum import Enum
 from typing import Final, Protocol, TypeVar
 
+from tailrace.access.authorizer import Authorizer
+from tailrace.access.resources import AclOperation, ResourceType
 from tailrace.clock import Cancellable
 from tailrace.net.identity import Identity
 from tailrace.net.limits.deadlines import IdleTimer
@@ -114,6 +116,7 @@ class ClientSession:
 
     __slots__ = (
         "_answers",
+        "_authorizer",
         "_clock",
         "_holder",
         "_mute",
@@ -128,6 +131,7 @@ class ClientSession:
         "meter_of",
         "on_throttle",
         "quiet",
+        "restricted",
         "share",
         "software_name",
         "software_version",
@@ -142,7 +146,9 @@ class ClientSession:
         identity: Identity | None = None,
         meter_of: MeterOf = _unmetered,
         clock: SessionClock = LOOP_CLOCK,
+        authorizer: Authorizer | None = None,
     ) -> None:
+        """authorizer: without one the client may do everything."""
         self.share = memory.requests.share(holder)
         self.authentication = AuthenticationState.COMPLETE  # by a certificate of TLS, or anonymous
         self.software_name = self.software_version = ""
@@ -155,6 +161,7 @@ class ClientSession:
         self.on_throttle: Callable[[int], None] = _uncounted
         self.quiet = IdleTimer()
         self._holder = holder
+        self._authorizer = authorizer
         self._answers = memory.answers
         self._clock = clock
         self._told_ms = 0  # of throttle_time_ms what the connection is not muted for yet
@@ -168,6 +175,7 @@ class ClientSession:
         """The client is that one: by its socket, its certificate, or a preamble of a service that relays for it."""
         self.identity = identity
         self.is_service = identity.is_service
+        self.restricted = self._authorizer is not None and not identity.is_service
         self.share.belongs_to(identity.client_host)
 
     def name_software(self, name: str, version: str) -> None:
@@ -179,6 +187,13 @@ class ClientSession:
         taken = TAKEN[self.authentication]
         if taken is not None and api_key not in taken:
             raise Malformed(f"api key {api_key} came before authentication: {self.authentication.value}")
+
+    def authorized(self, operation: AclOperation, resource_type: ResourceType, name: str) -> bool:
+        """Whether the client may do that; a role of the cluster may do everything. Called from any thread."""
+        authorizer, identity = self._authorizer, self.identity
+        if authorizer is None or identity.is_service:
+            return True
+        return authorizer.authorize(identity.principal, identity.client_host, operation, resource_type, name)
 
     # -- quotas ---------------------------------------------------------------------------------------------------
 

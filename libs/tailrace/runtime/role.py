@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry
     from structlog.typing import FilteringBoundLogger
 
+    from tailrace.access.authorizer import Authorizer
     from tailrace.clock import Clock
     from tailrace.config import Config
     from tailrace.net.authentication.proof import Secret
@@ -28,6 +29,7 @@ class Environment:
     `boot_id` names this boot of this machine, and of containers this one: two services with the same one share a
     file system for Unix sockets.
     `secret` is proved to other roles over TCP, and by them; Unix sockets need none.
+    `authorizer` decides what clients may do; without one they may do everything.
     `registry` is this role instance's own, so that several roles can live in one process.
     """
 
@@ -39,6 +41,7 @@ class Environment:
     boot_id: str
     registry: CollectorRegistry
     secret: Secret | None = None
+    authorizer: Authorizer | None = None
 
 
 class Opened(Protocol):

@@ -452,6 +452,7 @@ def service_of(
         max_frame_bytes=config.socket_request_max_bytes,
         large=data_path.large,
         memory=memory,
+        authorizer=environment.authorizer,
         buffers=SocketBuffers(config.socket_receive_buffer_bytes, config.socket_send_buffer_bytes),
     )
 

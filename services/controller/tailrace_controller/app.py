@@ -12,7 +12,7 @@ from tailrace.config import Config, ConfigError
 from tailrace.net.authentication.metrics import open_authentication
 from tailrace.net.background import beside
 from tailrace.net.context import Context
-from tailrace.net.dispatch import Handler, Service
+from tailrace.net.dispatch import Handler, Service, topic_names
 from tailrace.net.limits.request_memory import RequestMemory
 from tailrace.net.limits.role_memory import RoleMemory
 from tailrace.net.limits.role_memory_metrics import RoleMemoryMetrics
@@ -77,6 +77,8 @@ async def open_controller(config: Config, environment: Environment) -> AsyncIter
             on_close=watch.on_connection_lost,
             memory=memory,
             authentication=authentication,
+            authorizer=environment.authorizer,
+            topic_name=topic_names(lambda: controller.image),
         )
         server = await serve([address], service)
         role.addresses["internal"] = str(server.addresses[0])

@@ -13,7 +13,7 @@ from tailrace.config import Config
 from tailrace.net.authentication.metrics import open_authentication
 from tailrace.net.background import beside
 from tailrace.net.backoff import Backoff
-from tailrace.net.dispatch import Service
+from tailrace.net.dispatch import Service, topic_names
 from tailrace.net.limits.request_memory import RequestMemory
 from tailrace.net.limits.role_memory import RoleMemory
 from tailrace.net.limits.role_memory_metrics import RoleMemoryMetrics
@@ -140,6 +140,8 @@ async def _serve(config: Config, environment: Environment, coordinator: Coordina
         memory=memory,
         authentication=authentication,
         large=coordinator.large,
+        authorizer=environment.authorizer,
+        topic_name=topic_names(lambda: coordinator.image),
     )
     address = internal_address(config, environment.run_dir, f"{ROLE}-{config.node_id}", environment.secret)
     return await serve([address], service)

@@ -10,6 +10,7 @@ from functools import partial
 from random import Random
 from typing import Any, Protocol
 
+from tailrace.access.authorizer import Authorizer
 from tailrace.clock import Clock
 from tailrace.errors import ApiError, ErrorCode
 from tailrace.metadata.image import BrokerImage, MetadataImage
@@ -109,6 +110,7 @@ class Parts:
     advertised: Advertised
     boot_id: str
     secret: Secret | None = None
+    authorizer: Authorizer | None = None  # of clients; without one they may do everything
 
 
 class Gateway(ABC):
@@ -124,6 +126,7 @@ class Gateway(ABC):
         self.advertised = parts.advertised
         self.boot_id = parts.boot_id
         self.secret = parts.secret
+        self.authorizer = parts.authorizer
         self.pool = BufferPool()
         self.memory = RoleMemory(RequestMemory(parts.limits.request_memory_bytes))
         RequestMemoryWatch(self.memory.requests)

@@ -6,7 +6,9 @@ from uuid import UUID
 
 import pytest
 
-from support.sessions import session_of
+from support.authorizers import Asked, Recorder
+from support.authorizers import expected as rights_of
+from support.sessions import Holder, session_of
 from tailrace.clock import ManualClock
 from tailrace.errors import ApiError, ErrorCode
 from tailrace.metadata.image import BrokerImage, MetadataImage, PartitionImage, ServiceImage, ShardImage, TopicImage
@@ -290,6 +292,71 @@ async def test_nothing_is_created_where_the_broker_config_forbids_it() -> None:
     gateway = Stub(image(), Advertised(auto_create_topics=False))
     await metadata.handle(m.MetadataRequest(topics=asking("new")), context(ApiKey.METADATA, 9), gateway)
     assert gateway.wanted == []
+
+
+def restricted(version: int, authorizer: Recorder) -> Context:
+    """Metadata of a client that may not do everything."""
+    known = context(ApiKey.METADATA, version).connection.session.identity
+    session = ClientSession(Holder(), RoleMemory(), known, authorizer=authorizer)
+    return Context(ApiKey.METADATA, version, 1, "test", Connection(session))
+
+
+@pytest.mark.parametrize("version", [1, 9, 12, 13])
+async def test_metadata_refuses_topics_that_are_named_and_leaves_out_others(version: int) -> None:
+    def may_know_b(asked: Asked) -> bool:
+        return asked.name == "b"
+
+    refused = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    for topics, told in [
+        (asking("a", "b", "new"), {"a": refused, "b": ErrorCode.NONE, "new": refused}),
+        (None, {"b": ErrorCode.NONE}),
+    ]:
+        gateway, at = Stub(image()), restricted(version, Recorder(may_know_b))
+        answered = await metadata.handle(m.MetadataRequest(topics=topics), at, gateway)
+        rows = encodes(answered, ApiKey.METADATA, version).topics
+        assert {row.name: row.error_code for row in rows} == told
+        assert all(bool(row.partitions) == (not row.error_code) for row in rows) and gateway.wanted == []
+
+
+async def test_metadata_by_id_does_not_tell_the_name_of_a_topic_that_is_refused() -> None:
+    asked = [m.MetadataRequest.MetadataRequestTopic(name=None, topic_id=one) for one in (ID_A, ID_B)]
+    at = restricted(12, Recorder(lambda asked: asked.name == "b"))
+    answered = await metadata.handle(m.MetadataRequest(topics=asked), at, Stub(image()))
+    rows = {row.topic_id: (row.name, row.error_code) for row in encodes(answered, ApiKey.METADATA, 12).topics}
+    assert rows == {ID_A: (None, ErrorCode.UNKNOWN_TOPIC_ID), ID_B: ("b", ErrorCode.NONE)}
+
+
+@pytest.mark.parametrize(
+    ("grants", "created"),
+    [({"DESCRIBE"}, []), ({"DESCRIBE", "CREATE"}, ["t"])],
+)
+async def test_a_missing_topic_is_created_for_a_client_that_may(grants: set[str], created: list[str]) -> None:
+    for cluster in (False, True):
+        authorizer = Recorder(lambda asked: asked.operation in grants and (cluster or asked.resource == "TOPIC"))  # noqa: B023
+        gateway, request = Stub(image()), m.MetadataRequest(topics=asking("t"), allow_auto_topic_creation=True)
+        answered = encodes(await metadata.handle(request, restricted(9, authorizer), gateway), ApiKey.METADATA, 9)
+        unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if created else ErrorCode.TOPIC_AUTHORIZATION_FAILED
+        assert answered.topics[0].error_code == unknown and gateway.wanted == created
+        assert set(authorizer.asked) <= rights_of("METADATA")
+        if not cluster:
+            assert set(authorizer.asked) == rights_of("METADATA")
+
+
+async def test_authorized_operations_in_metadata_are_those_that_the_client_has() -> None:
+    at = restricted(9, Recorder(lambda asked: asked.operation in {"DESCRIBE", "READ"}))
+    gateway = Stub(image())
+    request = m.MetadataRequest(
+        topics=asking("a"),
+        include_topic_authorized_operations=True,
+        include_cluster_authorized_operations=True,
+        allow_auto_topic_creation=False,
+    )
+    answered = encodes(await metadata.handle(request, at, gateway), ApiKey.METADATA, 9)
+    assert (answered.topics[0].authorized_operations, answered.authorized_operations) == ({3, 8}, {8})
+    everything = encodes(
+        await metadata.handle(request, context(ApiKey.METADATA, 9), gateway), ApiKey.METADATA, 9
+    )  # what was encoded for one client is not another's
+    assert len(everything.topics[0].authorized_operations) == 8
 
 
 async def test_an_illegal_topic_name_is_invalid_and_not_created() -> None:

@@ -11,7 +11,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from tailrace.access.resources import AclOperation
 from tailrace.errors import ApiError, ErrorCode
+from tailrace.net.session import ClientSession
 from tailrace.wire.hot.fetch import Fetch, FetchPartition, PartitionData
 from tailrace_broker.fetch.read import Reads
 from tailrace_broker.partitions.follower import UNKNOWN_EPOCH, diverges
@@ -41,10 +43,20 @@ class FetchPartitionStatus(NamedTuple):
 class ConsumerRows:
     """The rows of one fetch, and what was found of its partitions when they were looked at last."""
 
-    __slots__ = ("_committed", "_isolation", "_parts", "_request", "_version", "full_up", "opened", "places")
+    __slots__ = (
+        "_committed",
+        "_isolation",
+        "_parts",
+        "_request",
+        "_session",
+        "_version",
+        "full_up",
+        "opened",
+        "places",
+    )
 
-    def __init__(self, parts: FetchParts, version: int, request: Fetch) -> None:
-        self._parts = parts
+    def __init__(self, parts: FetchParts, version: int, request: Fetch, session: ClientSession) -> None:
+        self._parts, self._session = parts, session
         self._version, self._request = version, request
         self._committed = request.isolation_level == _READ_COMMITTED
         self._isolation = FetchIsolation.TXN_COMMITTED if self._committed else FetchIsolation.HIGH_WATERMARK
@@ -55,8 +67,13 @@ class ConsumerRows:
     def row(self, key: bytes, want: FetchPartition, reads: Reads) -> PartitionData:
         """With a slice in place of its records; without where those are missing (reads.missing)."""
         topics, version = self._parts.topics, self._version
+        session, by_id = self._session, version >= _TOPIC_IDS_FROM
+        if session.restricted and (
+            code := topics.unauthorized(session.authorized, AclOperation.READ, key, by_id=by_id)
+        ):
+            return unreadable(want.partition, code)
         find = topics.readable if version >= _ANY_REPLICA_FROM else topics.leading
-        partition, code = find(key, want.partition, by_id=version >= _TOPIC_IDS_FROM)
+        partition, code = find(key, want.partition, by_id=by_id)
         if partition is None:
             hint = self._parts.hints.leader(key, want.partition) if version >= _HINTS_FROM else None
             return PartitionData(want.partition, code, -1, -1, -1, None, hint if code in _MOVED else None, True)

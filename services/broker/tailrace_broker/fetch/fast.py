@@ -37,6 +37,8 @@ class FastFetch:
 
     def handle(self, connection: Any, version: int, correlation_id: int, body: memoryview) -> Any:
         """As PlainFetch.handle."""
+        if connection.session.restricted:
+            return self._plain.handle(connection, version, correlation_id, body)
         known = self._heads.read(version, body)
         if known is None:
             return self._learn(connection, version, correlation_id, body)

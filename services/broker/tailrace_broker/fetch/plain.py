@@ -86,7 +86,7 @@ class ConsumerFetch(DelayedFetch):
         super().__init__(parts, asked)
         self._identity: Identity = asked.connection.session.identity
         self._large = large
-        self._rows = ConsumerRows(parts, asked.version, asked.request)
+        self._rows = ConsumerRows(parts, asked.version, asked.request, asked.connection.session)
         wants = wanted(asked.request, asked.session)
         self._wants: list[tuple[bytes, FetchPartition]] | None = None  # else all rows of the request: very many, maybe
         if asked.session is not None:

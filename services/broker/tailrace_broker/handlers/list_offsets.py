@@ -65,7 +65,7 @@ class EndsPath:
 
     def handle(self, connection: Any, version: int, correlation_id: int, body: memoryview) -> Any:
         """The answer's buffers, or ORDINARY for what has to be looked for by a thread, or is asked in another way."""
-        decoded = decode_list_offsets(version, body)
+        decoded = None if connection.session.restricted else decode_list_offsets(version, body)
         if decoded is None:
             return ORDINARY
         committed, asked = decoded[0] == _READ_COMMITTED, decoded[1]

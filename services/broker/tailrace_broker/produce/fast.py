@@ -44,7 +44,7 @@ class FastProduce:
 
     def handle(self, connection: Any, version: int, correlation_id: int, body: memoryview) -> Any:
         """As PlainProduce.handle."""
-        found = self._heads.read(version, body)
+        found = None if connection.session.restricted else self._heads.read(version, body)
         if found is None:
             return self._plain.handle(connection, version, correlation_id, body)
         head, records = found

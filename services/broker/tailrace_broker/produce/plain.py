@@ -27,10 +27,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
+from tailrace.access.resources import AclOperation
 from tailrace.errors import ErrorCode
 from tailrace.log.directory.disk_pressure import Level
 from tailrace.log.limits import Examined
 from tailrace.log.producers.verification import Verification, admit
+from tailrace.net.session import ClientSession
 from tailrace.records.batch import HEADER_SIZE, WritableBytes, read_header
 from tailrace.wire.connection import Promised
 from tailrace.wire.hot.produce import ManyRows, Produce, ProducePartition, decode_produce
@@ -157,8 +159,11 @@ class PlainProduce:
         topics: list[tuple[bytes, list[PartitionAppend]]] = []
         self._refused_batches = connection.refused_batches
         self._answers_later, self._disk_throttle_ms = False, 0
+        session = connection.session
         for key, partitions in requested:
-            if verdict is not None:
+            if session.restricted and (refused := self._unauthorized(session, key, version)):
+                appends = [PartitionAppend(asked.partition, None, refused) for asked in partitions]
+            elif verdict is not None:
                 appends = [self._stage_verified(key, asked, version, acks, verdict) for asked in partitions]
             elif acks not in ACKS:
                 code = ErrorCode.INVALID_REQUIRED_ACKS
@@ -169,6 +174,10 @@ class PlainProduce:
         if self._refused_batches is not None and not self._refused_batches:
             connection.refused_batches = None
         return ProduceAnswer(version, correlation_id, topics, self._throttle(throttle_time_ms))
+
+    def _unauthorized(self, session: ClientSession, key: bytes, version: int) -> int:
+        by_id = version >= TOPIC_IDS_FROM
+        return self._topics.unauthorized(session.authorized, AclOperation.WRITE, key, by_id=by_id)
 
     def serve_held(self, held: HeldRequest, on_appended: Callable[[], None]) -> bool:
         """Stages a request whose coordinator has answered; whether end_of_read appends all of it."""

@@ -15,9 +15,11 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
+from tailrace.access.resources import AclOperation, ResourceType
 from tailrace.errors import ErrorCode
 from tailrace.log.producers.state import is_ongoing
 from tailrace.log.producers.verification import Verification
+from tailrace.net.session import ClientSession
 from tailrace.records.batch import HEADER_SIZE, BatchHeader, read_header
 from tailrace.wire.connection import Promised
 from tailrace.wire.hot.produce import Produce, ProducePartition, ProduceTopic
@@ -180,6 +182,8 @@ class Verifier:
     def admit(self, connection: Any, version: int, correlation_id: int, request: Produce) -> HeldRequest | Verdict:
         """A client's request with transactional batches: as hold, or why it is refused as a whole."""
         whole = refusal(request)
+        if whole is None and not _may_write(connection.session, request):
+            whole = PartitionRefusal(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
         if whole is None and request.acks not in ACKS:
             whole = PartitionRefusal(ErrorCode.INVALID_REQUIRED_ACKS)
         if whole is not None:
@@ -188,7 +192,7 @@ class Verifier:
 
     def hold(self, connection: Any, version: int, correlation_id: int, request: Produce) -> HeldRequest | Verdict:
         """The request, held, or what its partitions are answered now."""
-        rows = self._rows(version, request)
+        rows = self._rows(version, request, connection.session)
         before = {held for row in rows.led if (held := self._last.get((row.partition, row.header.producer_id)))}
         if not before:
             verdict = self._verdict(rows.led, rows.not_led, version)
@@ -212,7 +216,7 @@ class Verifier:
         """Whether coordinators are asked for requests of this version."""
         return version >= ADDS_FROM or self._config.current.transaction_partition_verification_enable
 
-    def _rows(self, version: int, request: Produce) -> Rows:
+    def _rows(self, version: int, request: Produce, session: ClientSession) -> Rows:
         """What a coordinator may have to be asked about; the rest is refused or taken without."""
         rows = Rows([], {})
         for topic, asked in transactional(request):
@@ -220,7 +224,12 @@ class Verifier:
             if len(asked.records) < HEADER_SIZE or (header := read_header(asked.records)).producer_id < 0:
                 continue
             place = (topic.key, asked.partition)
-            partition, code = self._topics.leading(topic.key, asked.partition, by_id=version >= TOPIC_IDS_FROM)
+            by_id = version >= TOPIC_IDS_FROM
+            if session.restricted and self._topics.unauthorized(
+                session.authorized, AclOperation.WRITE, topic.key, by_id=by_id
+            ):
+                continue  # refused when it is staged
+            partition, code = self._topics.leading(topic.key, asked.partition, by_id=by_id)
             if partition is None:
                 rows.not_led[place] = PartitionRefusal(code)
             elif not partition.internal and opened(partition):
@@ -371,3 +380,10 @@ def opened(partition: Partition) -> bool:
         return partition.log is not None
     except OSError:
         return False
+
+
+def _may_write(session: ClientSession, request: Produce) -> bool:
+    """Whether the client may write in its transaction."""
+    assert request.transactional_id is not None
+    name = bytes(request.transactional_id).decode("utf-8", "replace")
+    return session.authorized(AclOperation.WRITE, ResourceType.TRANSACTIONAL_ID, name)

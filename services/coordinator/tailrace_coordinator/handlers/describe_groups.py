@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
+from tailrace.access.resources import OPERATIONS, ResourceType
 from tailrace.errors import ApiError, ErrorCode
 from tailrace.net.context import Context
 from tailrace.net.limits.answer_budget import TOO_LARGE, AnswerBudget, text_bytes
@@ -18,8 +19,8 @@ from tailrace_coordinator.coordinator import Coordinator
 from tailrace_coordinator.groups.classic.group import GroupState
 from tailrace_coordinator.groups.group import GroupDescription
 
-# READ, DELETE, DESCRIBE, DESCRIBE_CONFIGS, ALTER_CONFIGS: all of a group; without an authorizer nobody is denied.
-ALL_OPERATIONS = frozenset({3, 6, 8, 10, 11})
+# Of a client that may do everything.
+ALL_OPERATIONS = frozenset(int(one) for one in OPERATIONS[ResourceType.GROUP])
 
 _MEMBER_BYTES = 64  # the host, and what the fields need besides
 _GROUP = DescribeGroupsResponse.DescribedGroup

@@ -13,6 +13,9 @@ from collections.abc import Iterable, Iterator
 from functools import partial
 from typing import Any, Final, NamedTuple
 
+from tailrace.access.authorizer import Authorized
+from tailrace.access.checks import granted
+from tailrace.access.resources import CLUSTER_NAME, AclOperation, ResourceType
 from tailrace.errors import ApiError, ErrorCode
 from tailrace.kafka.topics import INTERNAL_TOPICS
 from tailrace.metadata.image import MetadataImage, PartitionImage, TopicImage
@@ -23,12 +26,13 @@ from tailrace.wire.hot.metadata import encode_metadata, encode_refused_topic, en
 from tailrace.wire.messages import MetadataResponse
 from tailrace_gateway.encoded_topics import Encoded
 from tailrace_gateway.gateway import Gateway
-from tailrace_gateway.handlers.operations import CLUSTER_OPERATIONS, TOPIC_OPERATIONS
+from tailrace_gateway.handlers.operations import TOPIC_OPERATIONS
 from tailrace_gateway.handlers.topics import Reach, legal
 
 _Topic = MetadataResponse.MetadataResponseTopic
 _Partition = _Topic.MetadataResponsePartition
 _BY_ID_FROM: Final = 12
+_TOPIC, _CLUSTER = ResourceType.TOPIC, ResourceType.CLUSTER
 _NONE: Final = (None, b"")
 _MOST_CREATED: Final = 10_000  # a request that names more that are not there creates none, as in Kafka
 
@@ -38,17 +42,22 @@ async def handle(request: Any, context: Context, gateway: Gateway) -> EncodeBuff
     _check(request, version)
     await gateway.suspects.settled(lambda: _known(request, version, gateway.image))
     image, operations = gateway.image, version >= 8 and bool(request.include_topic_authorized_operations)
-    encoded = gateway.encoded.of(image, (version, operations))
+    session = context.connection.session
+    may = session.authorized if session.restricted else None
+    # Authorized operations are each client's own.
+    encoded = {} if operations and may is not None else gateway.encoded.of(image, (version, operations))
+    creates = version < 4 or request.allow_auto_topic_creation
     work = partial(
         _answer,
         request,
         _without_topics(request, context, gateway),
         version,
-        TopicEncoder(Reach(gateway, image), encoded, version, operations),
+        TopicEncoder(Reach(gateway, image), encoded, version, operations, may),
         image,
+        creates,
     )
     body, missing = await gateway.large.run(work) if _takes_long(request, version, image, encoded) else work()
-    if 0 < len(missing) <= _MOST_CREATED and (version < 4 or request.allow_auto_topic_creation):
+    if 0 < len(missing) <= _MOST_CREATED and creates:
         gateway.auto_create(missing)
     return body
 
@@ -80,7 +89,7 @@ def _without_topics(request: Any, context: Context, gateway: Gateway) -> Metadat
         topics=[],
     )
     if 8 <= context.api_version <= 10 and request.include_cluster_authorized_operations:
-        response.authorized_operations = CLUSTER_OPERATIONS
+        response.authorized_operations = granted(context.connection.session.authorized, _CLUSTER, CLUSTER_NAME)
     return response
 
 
@@ -105,11 +114,11 @@ def _known(request: Any, version: int, image: MetadataImage) -> Iterable[TopicIm
 
 
 def _answer(
-    request: Any, response: MetadataResponse, version: int, encoder: TopicEncoder, image: MetadataImage
+    request: Any, response: MetadataResponse, version: int, encoder: TopicEncoder, image: MetadataImage, creates: bool
 ) -> tuple[EncodeBuffer, list[str]]:
-    """The answer's body, and the names of topics that there are none of."""
+    """The answer's body, and the names of topics that there are none of and that the client may create."""
     topics, missing = [], list[str]()
-    for asked in _asked(request, version, image):
+    for asked in _permitted(_asked(request, version, image), request, version, encoder.may, creates):
         if isinstance(asked, TopicImage):
             topics.append(encoder.encode(asked))
             continue
@@ -143,6 +152,30 @@ def _asked(request: Any, version: int, image: MetadataImage) -> Iterator[Any]:
             yield _refused(asked.name, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
 
 
+def _permitted(rows: Iterator[Any], request: Any, version: int, may: Authorized | None, creates: bool) -> Iterator[Any]:
+    """The rows as the client may know them: others are refused where it named them, else left out."""
+    if may is None:
+        yield from rows
+        return
+    creates_all = creates and may(AclOperation.CREATE, _CLUSTER, CLUSTER_NAME)
+    for row in rows:
+        known = isinstance(row, TopicImage)
+        name = row.name if known else row[1]
+        if name is None or (not known and row[0] == ErrorCode.INVALID_TOPIC_EXCEPTION):
+            yield row
+        elif may(AclOperation.DESCRIBE, _TOPIC, name):
+            if known or not creates or creates_all or may(AclOperation.CREATE, _TOPIC, name):
+                yield row
+            else:
+                yield _refused(name, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+        elif _is_for_all(request, version):
+            continue
+        elif known and any(asked.topic_id == row.topic_id for asked in request.topics):
+            yield _refused(None, ErrorCode.UNKNOWN_TOPIC_ID, row.topic_id)
+        else:
+            yield _refused(name, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+
+
 class TopicEncoder(NamedTuple):
     """Encodes the topics of one image for one version; what was encoded before is kept."""
 
@@ -150,12 +183,15 @@ class TopicEncoder(NamedTuple):
     encoded: Encoded
     version: int
     operations: bool
+    may: Authorized | None = None  # of a client that may not do everything
 
     def encode(self, topic: TopicImage) -> bytes:
         """The topic as it stands in an answer."""
         known = self.encoded.get(topic.name)
         if known is None or known[0] is not topic:
             row = describe_topic(self.reach, topic, self.version, operations=self.operations)
+            if self.operations and self.may is not None:
+                row.authorized_operations = granted(self.may, _TOPIC, topic.name)
             known = self.encoded[topic.name] = (topic, encode_topic(row, self.version))
         return known[1]
 

@@ -43,7 +43,8 @@ class ClientLink(Link):
     def __init__(self, sock: StreamSocket, gateway: Gateway, identity: Identity) -> None:
         super().__init__(sock, gateway.pool)
         self.gateway = gateway
-        self.session = ClientSession(self, gateway.memory, identity, gateway.meters_of(identity), gateway.clock)
+        meter_of, clock, authorizer = gateway.meters_of(identity), gateway.clock, gateway.authorizer
+        self.session = ClientSession(self, gateway.memory, identity, meter_of, clock, authorizer)
         self.session.on_throttle = gateway.count_throttle
         self.node_id = identity.node_id
         self.slots = Slots()

@@ -26,6 +26,7 @@ from tailrace_gateway.relay.slots import CORRELATION_MASK, FETCH, FETCH_FLEXIBLE
 
 _HEAD = Struct(">ihhih")  # size, api key, version, correlation id, length of the client id
 _SIZE = Struct(">i")
+_COMPLETE = AuthenticationState.COMPLETE
 _SIZE_CORRELATION_OVER = Struct(">i4xI")  # over api key and version
 HEAD_BYTES = _HEAD.size
 API_KEYS = 128
@@ -132,7 +133,8 @@ class Requests:
                 start = at
                 if not self._left:
                     out.append(self._collected())
-        while end - at >= 4 and self.held is None and not self.session.throttle_time_ms:
+        session = self.session
+        while end - at >= 4 and self.held is None and not session.throttle_time_ms:
             size = self._like_the_last(data, at, end)
             passes = size > 0
             if not passes:
@@ -215,7 +217,7 @@ class Requests:
         session, client_id = self.session, bytes(data[at + HEAD_BYTES : body])
         if client_id != session.client_id:
             session.rename(client_id)
-        if session.authentication is not AuthenticationState.COMPLETE:
+        if session.authentication is not _COMPLETE:
             session.take(key)
         if row.route == _NODE:
             try:

@@ -1,0 +1,57 @@
+"""Authorizers that remember what they were asked, and Kafka's table of what they are to be asked."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+from tailrace.access.resources import AclOperation, ResourceType
+
+TABLE = Path(__file__).parent.parent / "unit/access/authorizations.tsv"
+
+
+class Asked(NamedTuple):
+    """One call of an authorizer."""
+
+    operation: str
+    resource: str
+    name: str
+
+
+class Recorder:
+    """Grants what `grants` says, nothing without it."""
+
+    def __init__(self, grants: Callable[[Asked], bool] | None = None) -> None:
+        self.asked: list[Asked] = []
+        self._grants = grants
+
+    def authorize(
+        self, principal: str, client_host: str, operation: AclOperation, resource_type: ResourceType, name: str
+    ) -> bool:
+        asked = Asked(operation.name, resource_type.name, name)
+        self.asked.append(asked)
+        return self._grants is not None and self._grants(asked)
+
+
+class Row(NamedTuple):
+    """A row of the table: note says when the right is asked for, or why it never is."""
+
+    api: str
+    operation: str
+    resource: str
+    name: str
+    asked: str
+    note: str
+
+
+def table() -> list[Row]:
+    """Kafka's operations and resources on protocols, of the APIs that are served."""
+    with TABLE.open(newline="") as file:
+        return [Row(**row) for row in csv.DictReader(file, delimiter="\t")]
+
+
+def expected(api: str) -> set[Asked]:
+    """What is asked for an API."""
+    return {Asked(row.operation, row.resource, row.name) for row in table() if row.api == api and row.asked == "yes"}
