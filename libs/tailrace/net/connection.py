@@ -374,6 +374,7 @@ class Connection(Answering):
     def _idle(self) -> None:
         """The ordinary request at hand is over."""
         self._task = None
+        self._answered_kept()
         self.core.stops &= ~BUSY
 
     async def _run_guarded(self, work: Callable[..., Awaitable[None]], *given: Any) -> None:

@@ -18,6 +18,7 @@ from tailrace.errors import ErrorCode
 from tailrace.net.address import Address
 from tailrace.net.client import Client, Disconnected
 from tailrace.net.dispatch import Service
+from tailrace.net.limits.request_memory import RequestMemory
 from tailrace.net.limits.role_memory import RoleMemory
 from tailrace.net.server import serve
 from tailrace.wire import codec
@@ -36,10 +37,13 @@ class Handler:
         self.asked = 0
         self.held_bytes = list[int]()
         self.memory = RoleMemory()
+        self.goes_on = asyncio.Event()
+        self.goes_on.set()
 
     async def __call__(self, request: Any, context: Any, role: None) -> Any:
         self.asked += 1
         self.held_bytes.append(self.memory.answers.held_bytes)
+        await self.goes_on.wait()
         return APIS[context.api_key].response()
 
 
@@ -84,6 +88,27 @@ async def test_the_rows_of_a_large_request_wait_for_memory_and_keep_it_until_the
         await asked
         assert handler.held_bytes[0] > 10 * len(frame)
         await turns_until(lambda: not answers.held_bytes)
+
+
+async def test_the_bytes_of_a_request_count_until_it_is_answered(tmp_path: Path) -> None:
+    """Those that wait for others to be decoded would have their bytes in memory without a bound."""
+    (tmp_path / "other").mkdir()
+    handler, large = Handler(), DeleteGroupsRequest(groups_names=["g" * 1_000] * 300)
+    frame = codec.encode_request(large, 2, 1, "many")
+    handler.goes_on.clear()
+    handler.memory = RoleMemory(RequestMemory(len(frame)))
+    requests = handler.memory.requests
+    async with listener(tmp_path, handler) as client, listener(tmp_path / "other", handler) as another:
+        asked = [asyncio.create_task(client.ask_raw(frame, timeout_ms=60_000))]
+        await turns_until(lambda: handler.asked == 1)
+        asked.append(asyncio.create_task(another.ask_raw(frame, timeout_ms=60_000)))
+        await turns_until(lambda: requests.waiting_count == 1)
+        for _ in range(10):
+            await asyncio.sleep(0)
+        assert requests.waiting_count == 1
+        handler.goes_on.set()
+        await asyncio.gather(*asked)
+        assert requests.waiting_count == 0
 
 
 async def test_a_service_waits_for_no_client_and_few_rows_keep_no_memory(tmp_path: Path) -> None:

@@ -87,6 +87,7 @@ class Answering(Receiving):
 
     def _awaited_came(self, awaited: asyncio.Future[Any]) -> None:
         core, self._awaited = self.core, None
+        self._answered_kept()
         if not core.slots:  # the connection was lost
             return
         if awaited.cancelled():

@@ -30,6 +30,7 @@ class Receiving(asyncio.BufferedProtocol):
         self._need = 0  # bytes of the frame that has begun, where its size is known
         self._held = False  # nothing is read, because what was read has to be handled first
         self._given_away = False  # the buffer, to a request in it
+        self._kept_bytes = 0  # of the request at hand, which is out of the buffer and not answered yet
         self.received_bytes = 0
 
     @property
@@ -41,7 +42,9 @@ class Receiving(asyncio.BufferedProtocol):
         """The body of the request at hand, for as long as its handler wants: the buffer takes the next bytes soon.
 
         A large one is not copied, which takes milliseconds: it has the buffer, and the connection gets another one.
+        It counts as memory for requests until it is answered.
         """
+        self._kept_bytes = len(body)
         if len(body) < _MAPPED_BYTES:
             return memoryview(bytearray(body))
         self._given_away = True
@@ -83,7 +86,7 @@ class Receiving(asyncio.BufferedProtocol):
         if not self._filled and len(self._buffer) > _FIRST_BUFFER_BYTES:
             self._buffer = bytearray(_FIRST_BUFFER_BYTES)
             self._view = memoryview(self._buffer)
-            self._share.keep(0)
+            self._share.keep(self._kept_bytes)
 
     def memory_granted(self) -> None:
         """The frame that has begun may come."""
@@ -142,7 +145,14 @@ class Receiving(asyncio.BufferedProtocol):
         self._view = memoryview(self._buffer)
         self._view[: len(rest)] = rest
         self._filled = len(rest)
-        self._share.keep(len(self._buffer))
+        self._share.keep(len(self._buffer) + self._kept_bytes)
+
+    def _answered_kept(self) -> None:
+        """The request at hand is answered: its bytes are not kept any more."""
+        if self._kept_bytes:
+            self._kept_bytes = 0
+            if not self._share.waits:
+                self._share.keep(len(self._buffer))
 
     def _compact(self, pos: int, need: int) -> None:
         if self._given_away:
