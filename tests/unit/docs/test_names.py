@@ -31,7 +31,13 @@ KEYS = frozenset[str]().union(
 OTHER_NAMES = {
     *features.SUPPORTED,
     *("check.crcs", "delivery.timeout.ms", "enable.idempotence", "max.in.flight.requests.per.connection"),
-    *("message.timeout.ms", "reconnect.backoff.max.ms", "retry.backoff.ms", "security.protocol"),
+    *(
+        "message.timeout.ms",
+        "metadata.recovery.strategy",
+        "reconnect.backoff.max.ms",
+        "retry.backoff.ms",
+        "security.protocol",
+    ),
     *("ssl.ca.location", "ssl.certificate.location", "ssl.key.location"),
     *("transaction.timeout.ms", "transactional.id", "kafka.group.id", "kafka.isolation.level", "spark.driver.memory"),
     *("cluster.id", "directory.id", "partition.metadata", "tailrace.query", "kafka.example.org"),
