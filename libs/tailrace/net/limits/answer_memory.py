@@ -5,7 +5,7 @@ times as large as their bytes, and a request may wait with them for records, or 
 
 Where the budget is used up the next answer waits for its turn before anything of it is made. An answer that comes in
 parts does not wait again: it would keep what the others wait for. While one waits, a client that has not taken its
-answer within 30 s gives way with its connection.
+answer within 30 s gives way with its connection; so does one whose large request was not answered within them.
 
 Answers of Produce and Fetch do not wait: what of them a client does not take is counted when that is seen. Where it
 makes more than twice the budget, the client that has taken nothing for longest gives way at once.
@@ -146,5 +146,5 @@ class AnswerMemory:
         self._timer = None
         for holder in self.overdue():
             self.gave_way_count += 1
-            holder.give_way("its answer was not taken in time, and others wait for the memory")
+            holder.give_way("it kept memory for too long, and others wait for it")
         self._watch()
