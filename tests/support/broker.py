@@ -146,9 +146,10 @@ class Running:
         """The same broker with other clients."""
         return Running(self.broker, self.follower, self.listener, self.replicas, self.cleaner, self.environment)
 
-    def release(self) -> None:
-        """What a registration would have it lead it leads, as the image says; nobody hears of it."""
+    async def release(self) -> None:
+        """What a registration would have it lead it leads, as the image says, on a slow machine as well."""
         whole(self.broker.topics.release(self.follower.image, lambda changes: None))
+        await all_opened(self.broker)
 
     async def open_wire(self) -> Any:
         """The transport of the client's connection, for requests to which a test expects no answer."""

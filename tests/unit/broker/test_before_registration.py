@@ -121,7 +121,7 @@ async def test_only_the_very_life_that_was_closed_cleanly_is_taken_at_its_word(
 
 async def test_a_clean_stop_leaves_what_the_next_life_goes_on_with(tmp_path: Path) -> None:
     async with running(tmp_path, cached()) as node:
-        node.release()
+        await node.release()
         assert await codes(node) == [0, 0]
         known = {0: BrokerImage(0, 1, UUID(int=1), fenced=False)}  # 1 is the epoch that this twin closes with
         node.follower.move(brokers=known, offset=9)

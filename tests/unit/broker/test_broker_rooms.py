@@ -71,7 +71,7 @@ async def test_a_produce_is_followed_through_few_rooms(tmp_path: Path, acks: int
     nodes = {n: BrokerImage(n, 1, UUID(int=n), fenced=False) for n in (0, 1)}
     two = replace(image(), brokers=nodes, topics={"t": TopicImage("t", TOPIC_ID, (alone, shared))})
     async with running(tmp_path, two) as broker:
-        broker.release()  # what is shared, too
+        await broker.release()  # what is shared, too
         await broker.produce(0, batch(b"warm"))
         partition = broker.broker.topics.by_name[b"t"].partitions[1 if acks == -1 else 0]
         with traced() as rooms:

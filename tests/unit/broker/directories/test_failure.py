@@ -130,7 +130,7 @@ async def test_who_waits_for_data_or_copies_of_a_failed_disk_is_told(tmp_path: P
     topic = replace(asked.topics["t"], partitions=(shared, asked.topics["t"].partitions[1]))
     async with running(tmp_path, replace(asked, topics={"t": topic}), log_dirs=two.dirs) as node:
         watch(node)
-        node.release()
+        await node.release()
         copied = asyncio.create_task(node.produce(0, batch(b"a"), acks=-1, timeout_ms=60_000))
         while not node.broker.topics.by_name[b"t"].partitions[0].commits:  # noqa: ASYNC110
             await asyncio.sleep(0)

@@ -25,8 +25,8 @@ def replicated() -> MetadataImage:
     return replace(before, topics=topics)
 
 
-def led(broker: Running) -> Partition:
-    broker.release()
+async def led(broker: Running) -> Partition:
+    await broker.release()
     partition, code = broker.broker.topics.leading(TOPIC_ID.bytes, 0, by_id=True)
     assert partition is not None
     assert not code
@@ -36,7 +36,7 @@ def led(broker: Running) -> Partition:
 @pytest.mark.parametrize("version", range(4, 19))
 async def test_a_fetch_with_a_replica_id_is_refused_and_not_believed(tmp_path: Path, version: int) -> None:
     async with running(tmp_path, replicated()) as broker:
-        partition = led(broker)
+        partition = await led(broker)
         assert (await broker.produce(0, batch(b"a"))).error_code == 0
         leading = partition.leading
         assert leading is not None
@@ -60,7 +60,7 @@ async def test_a_fetch_with_a_replica_id_is_refused_and_not_believed(tmp_path: P
 @pytest.mark.parametrize("version", range(1, 12))
 async def test_list_offsets_tells_a_replica_id_no_more_than_a_consumer(tmp_path: Path, version: int) -> None:
     async with running(tmp_path, replicated()) as broker:
-        led(broker)
+        await led(broker)
         assert (await broker.produce(0, batch(b"a"))).error_code == 0
         want = ListOffsetsRequest.ListOffsetsTopic
         answers = []

@@ -200,7 +200,7 @@ async def test_what_was_appended_before_the_look_was_over_is_not_acknowledged_by
         both = replace(topics["t"].partitions[0], replicas=(0, 1), isr=(0, 1), leader_epoch=8, partition_epoch=8)
         t = replace(topics["t"], partitions=(both, *topics["t"].partitions[1:]))
         broker.follower.move(topics={**topics, "t": t})
-        broker.release()
+        await broker.release()
         data = ProduceRequest.TopicProduceData
         rows = [data.PartitionProduceData(index=n, records=r) for n, r in enumerate((keyed(b"short"), long()))]
         topic_data = [data(name="t", topic_id=TOPIC_ID, partition_data=rows)]
