@@ -34,12 +34,7 @@ class BufferPool:
 
     def __init__(self) -> None:
         self.free = [Buffer()]
-        self.lent = 0
-
-    @property
-    def may_lend(self) -> bool:
-        """Whether one more may be kept until the other side has taken its bytes."""
-        return self.lent < MOST_LENT
+        self.lent = 0  # compared with MOST_LENT before each read
 
     def lend(self, buffer: Buffer) -> None:
         """One holder more, until it gives the buffer back."""

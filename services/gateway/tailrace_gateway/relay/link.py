@@ -16,7 +16,7 @@ from typing import TypeAlias
 
 from tailrace.net.tls.encrypted_socket import EncryptedSocket
 from tailrace.net.transport.read_events import ReadEvents
-from tailrace_gateway.relay.buffers import BUFFER_BYTES, LITTLE_BYTES, Buffer, BufferPool
+from tailrace_gateway.relay.buffers import BUFFER_BYTES, LITTLE_BYTES, MOST_LENT, Buffer, BufferPool
 
 StreamSocket: TypeAlias = socket.socket | EncryptedSocket
 
@@ -86,7 +86,7 @@ class Link:
         if kept:
             into[:kept] = self.tail
             into = into[kept:]
-        if not self.pool.may_lend:
+        if self.pool.lent >= MOST_LENT:
             into = into[:LITTLE_BYTES]
         try:
             count = self.sock.recv_into(into)
@@ -142,7 +142,7 @@ class Link:
             self.loop.add_writer(self._fd, self._writable)
         if lender is None or self._lender is lender:
             self.outbox.append(data)
-        elif self._lender is None and self.pool.may_lend:
+        elif self._lender is None and self.pool.lent < MOST_LENT:
             self._lender = lender
             self.pool.lend(lender)
             self.outbox.append(data)
