@@ -39,10 +39,9 @@ class Balance:
     def fill(self, free: Sequence[int]) -> None:
         """Gives free partitions of each topic to the least loaded subscribers; topics with few subscribers first."""
         subscribers, heap = frozenset[int](), list[tuple[int, int]]()
-        order = sorted(
-            range(len(free)), key=lambda topic: (len(self._subscribers[topic]), id(self._subscribers[topic]))
-        )
-        for topic in order:
+        first = {members: topic for topic, members in reversed(list(enumerate(self._subscribers)))}
+        keys = [(len(members), first[members]) for members in self._subscribers]
+        for topic in sorted(range(len(free)), key=keys.__getitem__):
             if free[topic] and subscribers is not self._subscribers[topic]:
                 subscribers = self._subscribers[topic]
                 heap = [(self._loads[member], member) for member in subscribers]

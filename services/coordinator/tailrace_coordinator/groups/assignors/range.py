@@ -29,6 +29,9 @@ def assign(spec: GroupSpec) -> GroupAssignment:
         for id, partitions in row.items():
             holders[subscriptions.numbers[id]].append((member, partitions))
     loads = [0] * len(present)
+    for (count, members), topics in alike.items():
+        for member in members:
+            loads[member] += count // len(members) * len(topics)
     assigned: list[dict[UUID, frozenset[int]]] = [{} for _ in present]
     for (count, members), topics in sorted(alike.items(), key=lambda row: -len(row[1])):
         ids = [subscriptions.topics[topic] for topic in topics]
@@ -37,7 +40,7 @@ def assign(spec: GroupSpec) -> GroupAssignment:
             for partition in partitions:
                 votes[partition, member] += 1
         for member, share in _share(count, sorted(members), votes, loads).items():
-            loads[member] += len(share) * len(ids)
+            loads[member] += (len(share) - count // len(members)) * len(ids)
             assigned[member] |= dict.fromkeys(ids, frozenset(share))
     return dict(zip(subscriptions.members, assigned, strict=True))
 
@@ -59,7 +62,7 @@ def _share(count: int, members: Sequence[int], votes: Mapping[Row, int], loads: 
                 shares[member].append(partition)
             else:
                 over.append((partition, member))
-    for partition, member in over:
+    for partition, member in sorted(over, key=lambda row: (-votes[row], loads[row[1]])):
         if larger and partition in free and len(shares[member]) == least:
             free.remove(partition)
             shares[member].append(partition)

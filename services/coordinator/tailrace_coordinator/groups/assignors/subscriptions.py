@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from operator import attrgetter
 from uuid import UUID
 
 from tailrace_coordinator.groups.assignors.spec import Assignment, GroupSpec, MemberSpec
@@ -24,7 +25,8 @@ class Subscriptions:
                 kinds[topic_id].append(kind)
         of_kind = list(alike.values())
         shared: dict[tuple[int, ...], frozenset[int]] = {}
-        self.topics = sorted(id for id in kinds if id in spec.topics and spec.topics[id].partitions > 0)
+        existing = (id for id in kinds if id in spec.topics and spec.topics[id].partitions > 0)
+        self.topics = sorted(existing, key=attrgetter("int"))
         self.numbers = {id: number for number, id in enumerate(self.topics)}
         self.counts = [spec.topics[id].partitions for id in self.topics]
         self.subscribers: list[frozenset[int]] = []

@@ -56,3 +56,14 @@ def test_larger_shares_go_to_members_with_less() -> None:
     members = {"m0": MemberSpec(frozenset({A, B})), "m1": MemberSpec(frozenset({A, B}))}
     assigned = by_range.assign(GroupSpec(members, {A: TopicSpec(3), B: TopicSpec(5)}))
     assert [sum(map(len, topics.values())) for topics in assigned.values()] == [4, 4]
+
+
+def test_a_larger_share_stays_with_the_member_that_has_fewer_partitions() -> None:
+    """Two members have more than the equal share of a topic; one of them has another topic, too."""
+    members = {
+        "m0": MemberSpec(frozenset({A, B}), assigned={A: frozenset({0, 1, 2, 3}), B: frozenset({0, 1})}),
+        "m1": MemberSpec(frozenset({A}), assigned={A: frozenset({4, 5, 6})}),
+        "m2": MemberSpec(frozenset({A})),
+    }
+    assigned = by_range.assign(GroupSpec(members, {A: TopicSpec(7), B: TopicSpec(2)}))
+    assert assigned == {"m0": {A: {0, 1}, B: {0, 1}}, "m1": {A: {4, 5, 6}}, "m2": {A: {2, 3}}}

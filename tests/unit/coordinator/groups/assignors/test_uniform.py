@@ -107,3 +107,24 @@ def test_what_two_members_have_stays_with_one() -> None:
     both = {id: MemberSpec(frozenset({A}), assigned={A: frozenset({0, 9})}) for id in ("m0", "m1")}
     assigned = uniform.assign(GroupSpec(both, {A: TopicSpec(2)}))
     assert assigned == {"m0": {A: {0}}, "m1": {A: {1}}}
+
+
+def test_a_large_new_topic_moves_no_more_than_it_must() -> None:
+    """All of the old topic goes to the members that do not subscribe to the new one."""
+    members = {f"m{number}": MemberSpec(frozenset({A})) for number in range(20)}
+    assigned = uniform.assign(GroupSpec(members, {A: TopicSpec(400)}))
+    members |= {id: MemberSpec(frozenset({A, B})) for id in list(members)[:10]}
+    spec = with_assigned(GroupSpec(members, {A: TopicSpec(400), B: TopicSpec(400)}), assigned)
+    assigned = uniform.assign(spec)
+    assert complaints(spec, assigned) == []
+    assert loads(spec, assigned) == [40] * 20
+    assert moved(spec, assigned) == 400 + 200
+
+
+def test_a_member_that_nothing_changes_keeps_its_assignment_as_the_same_object() -> None:
+    members = {f"m{number}": MemberSpec(frozenset({A})) for number in range(4)}
+    assigned = uniform.assign(GroupSpec(members, {A: TopicSpec(8)}))
+    members["m9"] = MemberSpec(frozenset({A}))
+    spec = with_assigned(GroupSpec(members, {A: TopicSpec(8)}), assigned)
+    same = [id for id, held in uniform.assign(spec).items() if held is spec.members[id].assigned]
+    assert len(same) == 3
