@@ -132,7 +132,9 @@ def times_table(kafka: KafkaAssignors) -> Iterator[str]:
 def main(arguments: list[str]) -> None:
     """Measures, and writes the section."""
     parser = SECTION.parser("Partitions that assignors move, and their time, beside Apache Kafka's.")
-    parser.add_argument("--histories", type=int, default=1000, help="random histories for each row, of 13 steps at most")
+    parser.add_argument(
+        "--histories", type=int, default=1000, help="random histories for each row, of 13 steps at most"
+    )
     options = parser.parse_args(arguments)
     rows = {}
     with KafkaAssignors() as kafka:

@@ -69,6 +69,35 @@ class Balance:
             if not chain:
                 closed = reached
 
+    def settle(self) -> None:
+        """Takes back moves without which the numbers are as equal: a greedy fill makes some."""
+        for topic, gave in enumerate(self._gave):
+            while gave and (chain := self._needless(topic)):
+                for move in chain:
+                    self._move(*move)
+
+    def _needless(self, topic: int) -> Sequence[Move]:
+        """Moves that give a partition of the topic back to a member that gave one, and make no new move on the way."""
+        gave, loads = self._gave[topic], self._loads
+        got = {member for member in self._subscribers[topic] if self._gain(member, topic) > 0}
+        by_load = {loads[member] - 1: member for member in got}  # who ends the chain then has as much as this one had
+        for member in gave:
+            if (giver := by_load.get(loads[member])) is not None:
+                return [(giver, topic, member)]
+        came: dict[int, Move] = {}
+        if got:
+            for giver, other, takers in self._hops(set(gave), set(gave), new_moves=False):
+                for taker in takers:
+                    came[taker] = giver, other, taker
+                    end = taker if taker in got else by_load.get(loads[taker])
+                    if end is not None:
+                        chain = _back(came, taker)
+                        return [*chain, (end, topic, chain[-1][0])]
+        return ()
+
+    def _gain(self, member: int, topic: int) -> int:
+        return self._held[member].get(topic, 0) - self._present[member].get(topic, 0)
+
     def _level_topic(self, topic: int) -> None:
         """Moves partitions of one topic from the most to the least loaded of its subscribers."""
         loads, members = self._loads, self._subscribers[topic]
@@ -103,13 +132,12 @@ class Balance:
             for taker in takers:
                 came[taker] = giver, topic, taker
                 if self._loads[taker] <= enough:
-                    chain = [came[taker]]
-                    while (move := came.get(chain[-1][0])) is not None:
-                        chain.append(move)
-                    return chain
+                    return _back(came, taker)
         return ()
 
-    def _hops(self, sources: set[int], reached: set[int]) -> Iterator[tuple[int, int, Set[int]]]:
+    def _hops(
+        self, sources: set[int], reached: set[int], *, new_moves: bool = True
+    ) -> Iterator[tuple[int, int, Set[int]]]:
         """The members that become reachable by each topic, those with the fewest new moves first.
 
         What a member has got just now goes on without a new move, and what it gave just now comes back without one.
@@ -131,9 +159,17 @@ class Balance:
                         layer += takers
                         yield giver, topic, takers
             layer = []
-            for topic in later.keys() - opened:
+            for topic in (later.keys() - opened) if new_moves else ():
                 opened.add(topic)
                 takers = self._subscribers[topic] - reached
                 reached |= takers
                 layer += takers
                 yield later[topic], topic, takers
+
+
+def _back(came: Mapping[int, Move], taker: int) -> list[Move]:
+    """The chain that ends at a member, its last move first."""
+    chain = [came[taker]]
+    while (move := came.get(chain[-1][0])) is not None:
+        chain.append(move)
+    return chain

@@ -46,6 +46,7 @@ def _balance(draft: Draft, subscriptions: Subscriptions) -> None:
     balance = Balance(present, subscriptions.subscribers)
     balance.fill([len(free) for free in draft.free])
     balance.level()
+    balance.settle()
     for topic, changes in enumerate(balance.changes()):
         for member, change in changes.items():
             if change < 0:
