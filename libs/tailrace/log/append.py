@@ -7,7 +7,6 @@ from struct import Struct
 from typing import Final, NamedTuple
 
 from tailrace.errors import ApiError, ErrorCode
-from tailrace.log import truncate
 from tailrace.log.limits import BadRecords
 from tailrace.log.local_log import LocalLog
 from tailrace.log.producers import state
@@ -118,7 +117,7 @@ def append(
 
 def append_replicated(log: LocalLog, records: Bytes, now_ms: int, max_epoch: int) -> int:
     """As Log.append_replicated."""
-    truncate.begin_within(log, records)
+    _begin_within(log, records)
     views: list[memoryview] = []
     headers: list[BatchHeader] = []
     free, roll_ms, max_offset = PendingAppend(log, -1).room(now_ms)
@@ -144,6 +143,19 @@ def append_replicated(log: LocalLog, records: Bytes, now_ms: int, max_epoch: int
         raise
     _write_replicated(log, views, headers)
     return log.log_end_offset
+
+
+def _begin_within(log: LocalLog, records: Bytes) -> None:
+    """An empty log begins where the leader's first batch does, if that batch holds the log's start.
+
+    The leader's log start may lie within a batch (DeleteRecords), of which nothing can be left out. As in Kafka the log
+    start goes back with it, until the leader's is heard.
+    """
+    if log.log_end_offset != log.log_start_offset or log.size_bytes or not len(records):
+        return
+    first = validate(records)
+    if 0 <= first.base_offset < log.log_end_offset <= first.last_offset:
+        log.reset_to(first.base_offset)
 
 
 def refuse_strange(header: BatchHeader, next_offset: int, epoch: int, max_epoch: int) -> None:

@@ -1,22 +1,34 @@
 """What a log consists of, and what its operations share: segments that follow one another, offsets, what is unsynced.
 
-Kafka's LocalLog. Log (log.py, Kafka's UnifiedLog) adds what others ask of it; append.py, truncate.py, retention.py,
+Kafka's LocalLog. Log (log.py, Kafka's UnifiedLog) adds what others ask of it; append.py, retention.py,
 flush.py and compaction/plan.py are its larger operations.
 """
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Callable
 from typing import Final, NamedTuple
 
 from tailrace.log.config import LogSettings
+from tailrace.log.filesystem.checkpoints import CLEANER_OFFSET, LOG_START_OFFSET, RECOVERY_POINT
 from tailrace.log.filesystem.port import File, Filesystem
 from tailrace.log.leader_epochs import LeaderEpochs
 from tailrace.log.limits import Limits
-from tailrace.log.producers.snapshots import PendingSnapshot, producers_at, save_producers, snapshot_offsets
+from tailrace.log.producers.snapshots import (
+    PendingSnapshot,
+    load_producers,
+    producers_at,
+    remove_all_snapshots,
+    remove_snapshots_above,
+    save_producers,
+    snapshot_offsets,
+)
 from tailrace.log.producers.state import ProducerState
-from tailrace.log.segment.search import indexes_of
+from tailrace.log.segment import tail
+from tailrace.log.segment.search import indexes_of, position_of
 from tailrace.log.segment.segment import Segment
+from tailrace.log.segment.sound import headers
 from tailrace.log.segments import LogSegments
 from tailrace.log.unsynced import Unsynced
 
@@ -81,19 +93,6 @@ class LocalLog:
     def size_bytes(self) -> int:
         """Of all .log files."""
         return sum(segment.size_bytes for segment in self.segments)
-
-    @property
-    def leader_epoch(self) -> int:
-        """The last epoch that wrote records, -1 if none did."""
-        return self.epochs.latest
-
-    @property
-    def first_base_offset(self) -> int:
-        return self.segments.bases[0]
-
-    @property
-    def segment_base_offsets(self) -> list[int]:
-        return list(self.segments.bases)
 
     # -- what operations share ---------------------------------------------------------------------------------------
 
@@ -185,3 +184,89 @@ class LocalLog:
 
     def unflushed_segments(self) -> list[Segment]:
         return self.segments[self.segments.index_of(self.recovery_point) :]
+
+    # -- cut ---------------------------------------------------------------------------------------------------------
+
+    def truncate_to(self, offset: int) -> None:
+        """Cuts everything from the batch that holds offset on (replication).
+
+        Where nothing is cut, an epoch that began at the log end and never wrote goes all the same: its leader may have
+        been deposed before its first record, and a later epoch begins there (KIP-279).
+        """
+        if offset >= self.log_end_offset:
+            if self.epochs.truncate_from_end(self.log_end_offset):
+                self.unsynced.epochs_changed()
+            return
+        keep = bisect_right(self.segments.bases, offset)
+        if keep == 0:
+            self.reset_to(offset)
+            return
+        self._lower_checkpoints(offset)
+        for segment in reversed(self.segments[keep:]):  # newest first: a crash in between leaves no gap
+            self.segments.retire(segment)
+        # With them, or a snapshot of what was cut could come back behind new records of its offsets.
+        remove_snapshots_above(self.filesystem, self.directory, offset)
+        self.filesystem.sync_directory(self.directory)
+        self.segments.keep_first(keep)
+        active = self.segments.active
+        position = position_of(active, offset)
+        end_offset = offset
+        if position < active.size_bytes:
+            end_offset = min(offset, next(headers(active, position))[1].base_offset)
+        tail.truncate(active, position)
+        self._after_cut(end_offset)
+
+    def _lower_checkpoints(self, offset: int) -> None:
+        """Before the log is cut at offset."""
+        if offset < self.recovery_point:
+            # On the disk before the cut: recovery believes what lies below, and new records are about to.
+            self.hooks.lower_checkpoint(RECOVERY_POINT, self._end_before(offset))
+        if offset < self.cleaned_offset:
+            # Or a pass after a crash would take new records for ones that it has seen, and let old values live.
+            self.hooks.lower_checkpoint(CLEANER_OFFSET, offset)
+        if offset < self.log_start_offset:
+            # Or new records that end below it would be taken for deleted ones.
+            self.hooks.lower_checkpoint(LOG_START_OFFSET, self._end_before(offset))
+
+    def _end_before(self, offset: int) -> int:
+        """Where the last batch before the one that holds offset ends.
+
+        Not where that one begins: should a crash come before the cut, recovery would find it behind a gap (of
+        compaction) below its recovery point, and might take its base offset for a damaged one.
+        """
+        segment = self.segments[self.segments.index_of(offset)]
+        position, end = position_of(segment, offset), segment.base_offset
+        for at, header in headers(segment, indexes_of(segment)[0].floor_position(max(0, position - 1))):
+            if at >= position:
+                break
+            end = header.next_offset
+        return min(offset, end)
+
+    def reset_to(self, offset: int) -> None:
+        """Drops everything and begins again at offset; nothing is known of producers any more, as in Kafka."""
+        self._lower_checkpoints(offset)
+        remove_all_snapshots(self.filesystem, self.directory)
+        for segment in self.segments:
+            self.segments.retire(segment)
+        self.filesystem.sync_directory(self.directory)
+        self.segments.clear()
+        self.log_start_offset = offset
+        segment = self.new_segment(offset)
+        segment.forget_indexes()
+        self.take_up(segment)
+        self._after_cut(offset)
+        segment.create()  # last: if it fails nothing more is taken, and nothing goes where the old segments were
+
+    def _after_cut(self, end_offset: int) -> None:
+        self.cuts += 1
+        self.log_end_offset = end_offset
+        self.log_start_offset = min(self.log_start_offset, end_offset)
+        self.recovery_point = min(self.recovery_point, end_offset)
+        self.cleaned_offset = min(self.cleaned_offset, end_offset)
+        self.segments.places.clear()
+        self.unsynced.cut()
+        # What the cut took may have superseded what a pass on its way leaves out.
+        self.compaction = None
+        if self.epochs.truncate_from_end(end_offset):
+            self.unsynced.epochs_changed()
+        self.producers = load_producers(self.filesystem, self.directory, self.segments, end_offset)

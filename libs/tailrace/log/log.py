@@ -12,7 +12,7 @@ from itertools import islice
 from typing import Final, overload
 
 from tailrace.errors import ApiError, ErrorCode
-from tailrace.log import append, flush, truncate
+from tailrace.log import append, flush
 from tailrace.log.append import LogAppendResult
 from tailrace.log.config import LogSettings
 from tailrace.log.filesystem.port import Filesystem
@@ -239,26 +239,6 @@ class Log(LocalLog):
             return []
         first = self.segments.index_of(offset)
         return collect_aborted(islice(self.segments, first, None), offset, piece.next_offset)
-
-    # -- epochs ------------------------------------------------------------------------------------------------------
-
-    def end_offset_for_epoch(self, leader_epoch: int) -> tuple[int, int]:
-        """(largest epoch not above leader_epoch, its end offset), (-1, -1) if unknown (KIP-320)."""
-        return self.epochs.end_offset_for(leader_epoch, self.log_end_offset)
-
-    # -- cut ---------------------------------------------------------------------------------------------------------
-
-    def truncate_to(self, offset: int) -> None:
-        """Cuts everything from the batch that holds offset on (replication).
-
-        Where nothing is cut, an epoch that began at the log end and never wrote goes all the same: its leader may have
-        been deposed before its first record, and a later epoch begins there (KIP-279).
-        """
-        truncate.truncate_to(self, offset)
-
-    def reset_to(self, offset: int) -> None:
-        """Drops everything and begins again at offset; nothing is known of producers any more, as in Kafka."""
-        truncate.reset_to(self, offset)
 
     # -- flush -------------------------------------------------------------------------------------------------------
 

@@ -50,7 +50,7 @@ class Checker:
             log.log_end_offset,
             log.log_start_offset,
             log.size_bytes,
-            log.segment_base_offsets,
+            list(log.segments.bases),
             log.epochs.latest,
         )
         if shape == self._shape and self.dice.random() < UNCHANGED:
@@ -122,7 +122,7 @@ class Checker:
     def positions(self, log: Log) -> None:
         """Index lookups agree with a scan of the segment."""
         segments = log.segments
-        if [segment.base_offset for segment in segments] != log.segment_base_offsets:
+        if [segment.base_offset for segment in segments] != log.segments.bases:
             raise Violation("the log does not know its segments' base offsets")
         segment = self.dice.choice(segments)
         found = list(headers(segment, 0))
@@ -161,7 +161,7 @@ class Checker:
             entry = log.producers.entries.get(producer_id)
             if entry is not None and self.model.exact:
                 open_since = self.model.transaction(producer_id)
-                if open_since >= log.first_base_offset and open_since != entry.current_txn_first_offset:
+                if open_since >= log.segments.bases[0] and open_since != entry.current_txn_first_offset:
                     raise Violation(f"producer {producer_id} has a transaction since {open_since}, not as in {entry}")
             if not expected and self.model.vague:
                 continue

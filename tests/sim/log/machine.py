@@ -153,11 +153,9 @@ class Machine:
         self.gone = False
         if unsure:
             model.promised = max(model.promised, log.recovery_point)
-        self.say(
-            f"   the log is [{log.log_start_offset}, {log.log_end_offset}), {len(log.segment_base_offsets)} segments"
-        )
+        self.say(f"   the log is [{log.log_start_offset}, {log.log_end_offset}), {len(log.segments.bases)} segments")
         self.high_watermark = min(max(self.high_watermark, log.log_start_offset), log.log_end_offset)
-        self.epoch = max(self.epoch, log.leader_epoch)
+        self.epoch = max(self.epoch, log.epochs.latest)
         if clean:
             model.maybe.clear()
         self.checker.recalled = True

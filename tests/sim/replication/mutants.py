@@ -11,7 +11,7 @@ from typing import Any
 
 from sim.worlds import Broken, without_crc
 from tailrace.errors import ErrorCode
-from tailrace.log import append, truncate
+from tailrace.log import append, local_log
 from tailrace.log.producers import snapshots
 from tailrace.log.producers import state as producer_state
 from tailrace.log.producers.state import ProducerEntry, ProducerState
@@ -120,7 +120,7 @@ _COUNTED = LeaderState.fetched
 MUTANTS = (
     Mutant(
         "a follower is told where its log diverges (KIP-101, 279, 595)",
-        ((broker_partition, "diverges", lambda _log, _epoch, _offset: None),),
+        ((broker_partition, "diverges", lambda _epochs, _end, _epoch, _offset: None),),
         "clean",
     ),
     Mutant(
@@ -208,7 +208,7 @@ MUTANTS = (
     ),
     Mutant(
         "an empty log begins with the batch within which its leader's log starts",
-        ((truncate, "begin_within", lambda _log, _records: None),),
+        ((append, "_begin_within", lambda _log, _records: None),),
         "delete",
     ),
     Mutant(
@@ -231,7 +231,7 @@ MUTANTS = (
     ),
     Mutant(
         "a log that was truncated knows the producers of what is left",
-        ((truncate, "load_producers", lambda _filesystem, _directory, _segments, _end: ProducerState()),),
+        ((local_log, "load_producers", lambda _filesystem, _directory, _segments, _end: ProducerState()),),
         "idempotent",
     ),
     Mutant(

@@ -35,7 +35,7 @@ def test_batches_get_consecutive_offsets_and_the_leaders_epoch() -> None:
     first, second = log.append([some_batch(b"a", b"b"), some_batch(b"c")], 7, NOW)
     assert (first.base_offset, first.last_offset, second.base_offset, log.log_end_offset) == (0, 1, 2, 3)
     assert [record.value for record in records_of(log)] == [b"a", b"b", b"c"]
-    assert (log.leader_epoch, log.epochs.epoch_at(2), log.end_offset_for_epoch(7)) == (7, 7, (7, 3))
+    assert (log.epochs.latest, log.epochs.epoch_at(2), log.epochs.end_offset_for(7, 3)) == (7, 7, (7, 3))
 
 
 def test_all_batches_of_one_append_go_out_with_one_write() -> None:
@@ -116,7 +116,7 @@ def test_reads_from_every_offset_see_every_later_record() -> None:
     log = open_log(MemoryFilesystem())
     for number in range(60):
         append(log, *([b"%d" % number] * (number % 4 + 1)), timestamp=NOW + number)
-    assert len(log.segment_base_offsets) > 3
+    assert len(log.segments.bases) > 3
     everything = records_of(log)
     assert [record.offset for record in everything] == list(range(log.log_end_offset))
     for offset in range(log.log_end_offset):
@@ -168,7 +168,7 @@ def test_segments_roll_by_size_and_by_the_records_time() -> None:
     append(log, b"b", timestamp=NOW + 1001)
     append(log, b"c" * 130, timestamp=NOW + 1001)
     append(log, b"d", timestamp=NOW + 1500)
-    assert log.segment_base_offsets == [0, 1, 2, 3]
+    assert log.segments.bases == [0, 1, 2, 3]
 
 
 def test_max_compaction_lag_ms_closes_a_compacted_logs_segment() -> None:
@@ -177,7 +177,7 @@ def test_max_compaction_lag_ms_closes_a_compacted_logs_segment() -> None:
         log = open_log(MemoryFilesystem(), settings)
         for late_ms in (0, 1000, 1001):
             log.append([build([Record(timestamp=NOW + late_ms, key=b"k", value=b"v")])], 0, NOW)
-        assert log.segment_base_offsets == expected
+        assert log.segments.bases == expected
 
 
 def test_segment_jitter_ms_takes_another_share_of_segment_ms_for_every_log() -> None:
@@ -188,9 +188,9 @@ def test_segment_jitter_ms_takes_another_share_of_segment_ms_for_every_log() -> 
         append(log, b"first", timestamp=NOW)
         ages.append(log.limits.roll_after_ms(log.segments.active))
         append(log, b"not yet", timestamp=NOW + ages[-1])
-        assert log.segment_base_offsets == [0]
+        assert log.segments.bases == [0]
         append(log, b"now", timestamp=NOW + ages[-1] + 1)
-        assert log.segment_base_offsets == [0, 2]
+        assert log.segments.bases == [0, 2]
     assert all(200 < age <= 1000 for age in ages) and len(set(ages)) > 10
 
 
@@ -204,8 +204,8 @@ def test_the_clock_closes_a_segment_that_begins_without_a_timestamp() -> None:
         piece = leader.read(at, 1000)
         assert piece is not None
         follower.append_replicated(piece.read(), now_ms)
-        assert leader.segment_base_offsets == follower.segment_base_offsets
-        return leader.segment_base_offsets
+        assert leader.segments.bases == follower.segments.bases
+        return list(leader.segments.bases)
 
     assert written(-1, NOW) == written(-1, NOW + 500) == written(NOW + 500, NOW + 1000) == [0]
     assert written(-1, NOW + 1001) == [0, 3]  # from here on since this one was written
@@ -217,9 +217,9 @@ def test_the_clock_closes_a_segment_that_begins_without_a_timestamp() -> None:
     leader.close()
     again = open_log(filesystem, settings)  # when it was written nobody knows any more: since the first append now
     for now_ms, expected in ((NOW + 20_000, 0), (NOW + 21_000, 0), (NOW + 21_001, 1)):
-        before = len(again.segment_base_offsets)
+        before = len(again.segments.bases)
         again.append([some_batch(b"v", timestamp=-1)], 0, now_ms)
-        assert len(again.segment_base_offsets) == before + expected
+        assert len(again.segments.bases) == before + expected
 
 
 @pytest.mark.parametrize(("index_bytes", "entries"), [(24, 1), (36, 2), (40, 2), (60, 4)])
@@ -231,7 +231,7 @@ def test_an_index_is_full_one_entry_before_the_time_index_would_be(index_bytes: 
     for number in range(20):
         append(log, b"v", timestamp=NOW + number)
     log.close()
-    sizes = [len(read_file(filesystem, f"{DIRECTORY}/{base:020}.timeindex")) for base in log.segment_base_offsets[:-1]]
+    sizes = [len(read_file(filesystem, f"{DIRECTORY}/{base:020}.timeindex")) for base in log.segments.bases[:-1]]
     assert len(sizes) > 2 and {size // 12 for size in sizes} == {entries}  # apache/kafka: TimeIndex.isFull
 
 
@@ -241,7 +241,7 @@ def test_segments_roll_when_an_index_is_full() -> None:
     )
     for _ in range(10):
         append(log, b"v")
-    assert len(log.segment_base_offsets) > 2
+    assert len(log.segments.bases) > 2
 
 
 @pytest.mark.parametrize("clean", [True, False])
@@ -254,7 +254,7 @@ def test_a_segment_whose_index_is_full_rolls_at_once_also_after_a_restart(clean:
     log.close()
     again = open_log(filesystem, settings, clean=clean, recovery_point=full_at if clean else 0)
     append(again, b"v")
-    assert again.segment_base_offsets == [0, full_at]
+    assert again.segments.bases == [0, full_at]
 
 
 @pytest.mark.parametrize("index_bytes", [4, 23])
@@ -262,14 +262,14 @@ def test_every_batch_has_a_segment_where_the_index_takes_no_entry(index_bytes: i
     log = open_log(MemoryFilesystem(), with_settings(segment_index_bytes=index_bytes, segment_bytes=9999))
     for _ in range(4):
         append(log, b"v")
-    assert log.segment_base_offsets == [0, 1, 2, 3]
+    assert log.segments.bases == [0, 1, 2, 3]
 
 
 def test_one_append_may_fill_several_segments() -> None:
     log = open_log(MemoryFilesystem(), with_settings(segment_bytes=300))
     answers = log.append([some_batch(b"v" * 80) for _ in range(9)], 0, NOW)
     assert [answer.base_offset for answer in answers] == list(range(9))
-    assert log.segment_base_offsets == [0, 2, 4, 6, 8] and len(records_of(log)) == 9
+    assert log.segments.bases == [0, 2, 4, 6, 8] and len(records_of(log)) == 9
 
 
 def test_a_slice_stays_readable_after_its_segment_is_gone() -> None:
@@ -313,7 +313,7 @@ def test_a_follower_takes_a_gap_of_more_offsets_than_a_segment_can_hold() -> Non
     for offset in offsets:
         follower.append_replicated(Batch(base_offset=offset, leader_epoch=0).encode(), NOW)
     assert [record.offset for record in records_of(follower)] == offsets
-    assert follower.segment_base_offsets[:4] == [0, 2**31 + 1, 2**33, 2**35]
+    assert follower.segments.bases[:4] == [0, 2**31 + 1, 2**33, 2**35]
     follower.flush()
     filesystem.kill()
     assert [record.offset for record in records_of(open_log(filesystem, config))] == offsets
@@ -331,7 +331,7 @@ def test_truncation_cuts_the_batch_that_holds_the_offset(offset: int) -> None:
     log.truncate_to(offset)
     kept = offset // 3 * 3
     assert (log.log_end_offset, len(records_of(log))) == (kept, kept)
-    assert log.leader_epoch == kept // 3 - 1
+    assert log.epochs.latest == kept // 3 - 1
     append(log, b"new", leader_epoch=9)
     reopened = open_log(filesystem, with_settings(segment_bytes=200))
     assert records_of(reopened) == records_of(log) and reopened.epochs.entries() == log.epochs.entries()
@@ -352,7 +352,7 @@ def test_the_time_index_has_no_entry_for_what_has_no_timestamp() -> None:
     for number in range(30):
         append(log, b"v" * 50, timestamp=-1 if number < 28 else NOW)
     log.close()
-    for base in log.segment_base_offsets:
+    for base in log.segments.bases:
         times = read_file(filesystem, f"{DIRECTORY}/{base:020}.timeindex")
         assert read_file(filesystem, f"{DIRECTORY}/{base:020}.index")
         assert times == (b"" if base < log.segments.active.base_offset else struct.pack(">qi", NOW, 28 - base))

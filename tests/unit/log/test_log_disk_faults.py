@@ -117,7 +117,7 @@ def test_a_segment_whose_indexes_could_not_be_synced_is_not_closed_by_a_second_t
     for _ in range(2):
         with pytest.raises(OSError, match="io"):
             log.roll()
-    assert log.segment_base_offsets == [0]
+    assert log.segments.bases == [0]
 
 
 def test_a_log_that_begins_anew_knows_no_producers() -> None:
@@ -162,7 +162,7 @@ def test_a_roll_that_fails_is_tried_again_before_anything_is_appended() -> None:
     with pytest.raises(OSError, match="full"):
         log.roll()
     append_to(log, b"b")
-    assert log.segment_base_offsets == [0, 1]
+    assert log.segments.bases == [0, 1]
     assert values_of(restarted_cleanly(log, filesystem)) == [b"a", b"b"]
 
 

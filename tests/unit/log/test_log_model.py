@@ -67,7 +67,7 @@ class LogAgainstAList(RuleBasedStateMachine):
 
     @rule(count=st.integers(1, 200))
     def tear(self, count: int) -> None:
-        last = self.filesystem.content(join(DIRECTORY, file_name(self.log.segment_base_offsets[-1], ".log")))
+        last = self.filesystem.content(join(DIRECTORY, file_name(self.log.segments.bases[-1], ".log")))
         del last[max(0, len(last) - count) :]
         self.log = open_log(self.filesystem, SETTINGS, log_start_offset=self.log.log_start_offset)
         self.lose_down_to(self.log.log_end_offset)

@@ -133,7 +133,7 @@ class DirOffsets:
 
     def _note_start(self, key: TopicPartition, log: Log) -> None:
         noted = self.log_start_offsets.get(key)
-        if log.log_start_offset > log.first_base_offset:
+        if log.log_start_offset > log.segments.bases[0]:
             self.log_start_offsets[key] = log.log_start_offset
         else:
             self.log_start_offsets.pop(key, None)

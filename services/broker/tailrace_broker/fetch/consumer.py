@@ -98,7 +98,8 @@ class ConsumerRows:
     def _elsewhere(self, partition: Partition, want: FetchPartition) -> PartitionData | None:
         """The row without records that has the consumer go back to an offset, or to another replica."""
         if want.last_fetched_epoch != UNKNOWN_EPOCH:
-            diverging = diverges(partition.log, want.last_fetched_epoch, want.fetch_offset)
+            log = partition.log
+            diverging = diverges(log.epochs, log.log_end_offset, want.last_fetched_epoch, want.fetch_offset)
             if diverging is not None:
                 return PartitionData(want.partition, 0, *_marks(partition), None, None, True, diverging=diverging)
         if partition.leading is not None and (rack := self._request.rack_id):

@@ -33,7 +33,8 @@ def _row(topics: Topics, topic: str, want: Any) -> Any:
         if want.leader_epoch == partition.leader_epoch:
             epoch, end = partition.leader_epoch, partition.log.log_end_offset
         else:
-            epoch, end = partition.log.end_offset_for_epoch(want.leader_epoch)
+            log = partition.log
+            epoch, end = log.epochs.end_offset_for(want.leader_epoch, log.log_end_offset)
     except ApiError as refused:
         return _Row(error_code=int(refused.code), partition=want.partition, leader_epoch=-1, end_offset=-1)
     except OSError:

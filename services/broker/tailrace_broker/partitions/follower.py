@@ -7,42 +7,32 @@ agree. It may take several rounds, one for each epoch that only the follower has
 
 from __future__ import annotations
 
-from typing import Protocol
+from tailrace.log.leader_epochs import LeaderEpochs
 
 UNKNOWN_EPOCH = -1
 UNKNOWN_OFFSET = -1
 
 
-class Epochs(Protocol):
-    """What truncation asks of a log."""
-
-    @property
-    def log_end_offset(self) -> int: ...
-
-    def end_offset_for_epoch(self, leader_epoch: int) -> tuple[int, int]: ...
-
-
-def diverges(leader: Epochs, last_fetched_epoch: int, fetch_offset: int) -> tuple[int, int] | None:
+def diverges(leader: LeaderEpochs, log_end: int, last_fetched_epoch: int, fetch_offset: int) -> tuple[int, int] | None:
     """Leader's side: (epoch, its end offset here) if the follower's log has something else below fetch_offset.
 
     None also where the leader no longer knows that epoch: the offset then decides (it is below the log start).
     """
     if last_fetched_epoch == UNKNOWN_EPOCH:
         return None
-    epoch, end_offset = leader.end_offset_for_epoch(last_fetched_epoch)
+    epoch, end_offset = leader.end_offset_for(last_fetched_epoch, log_end)
     if end_offset == UNKNOWN_OFFSET:
         return None
     return (epoch, end_offset) if epoch < last_fetched_epoch or end_offset < fetch_offset else None
 
 
-def truncation_offset(log: Epochs, epoch: int, end_offset: int) -> int:
+def truncation_offset(epochs: LeaderEpochs, log_end: int, epoch: int, end_offset: int) -> int:
     """Follower's side: where to cut, given the leader's (epoch, end offset); KIP-279's case analysis."""
-    log_end = log.log_end_offset
     if end_offset == UNKNOWN_OFFSET:
         return log_end
     if epoch == UNKNOWN_EPOCH:
         return min(end_offset, log_end)
-    mine, my_end = log.end_offset_for_epoch(epoch)
+    mine, my_end = epochs.end_offset_for(epoch, log_end)
     if my_end == UNKNOWN_OFFSET:
         return min(end_offset, log_end)
     if mine != epoch:  # an epoch the leader has and we have not: agree on the one before it first

@@ -392,7 +392,7 @@ class Partition:
         if position.last_epoch > leading.leader_epoch:
             # Its log knows a later leader than us: we have not heard that we are deposed, and its records are not ours.
             raise ApiError(ErrorCode.UNKNOWN_LEADER_EPOCH, f"the follower's log is of epoch {position.last_epoch}")
-        diverging = diverges(log, position.last_epoch, position.offset)
+        diverging = diverges(log.epochs, log.log_end_offset, position.last_epoch, position.offset)
         if diverging is not None:
             if broker_id not in leading.replicas:
                 raise ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
@@ -442,7 +442,7 @@ class Partition:
     def position(self) -> FetchPosition:
         """What the next fetch says."""
         log = self.log
-        return FetchPosition(log.log_end_offset, log.leader_epoch, log.log_start_offset)
+        return FetchPosition(log.log_end_offset, log.epochs.latest, log.log_start_offset)
 
     def fetched(self, answer: Fetched, now_ms: int) -> bool:
         """Does what the leader's answer asks for; whether the high watermark moved.
@@ -453,7 +453,7 @@ class Partition:
         log = self.log
         before, start = self.high_watermark, log.log_start_offset
         if answer.diverging is not None:
-            self._truncate(truncation_offset(log, *answer.diverging))
+            self._truncate(truncation_offset(log.epochs, log.log_end_offset, *answer.diverging))
         elif answer.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
             if self.begins_anew(answer.log_start_offset):
                 log.reset_to(answer.log_start_offset)

@@ -78,7 +78,7 @@ def change_due(partition: Partition, row: ReplicaRow) -> Callable[[Log], None] |
     if log is None:
         return None
     if row.diverging is not None:
-        offset = truncation_offset(log, *row.diverging)
+        offset = truncation_offset(log.epochs, log.log_end_offset, *row.diverging)
         return partial(cut, offset=offset) if offset < log.log_end_offset else None
     if row.error_code == ErrorCode.OFFSET_OUT_OF_RANGE and partition.begins_anew(row.log_start_offset):
         return partial(begin_anew, offset=row.log_start_offset)
@@ -389,7 +389,7 @@ class ReplicaFetcher:
             if follow.partition.syncing:
                 syncing.append(follow.partition)
             log = follow.partition.opened
-            if log is not None and log.first_base_offset < log.log_start_offset != follow.log_start:
+            if log is not None and log.segments.bases[0] < log.log_start_offset != follow.log_start:
                 started.append(follow)
         return syncing, started
 

@@ -339,7 +339,7 @@ def test_a_follower_begins_with_the_batch_within_which_its_leaders_log_starts() 
     follower.fetched(Fetched(ErrorCode.OFFSET_OUT_OF_RANGE, 6, 4), 1)
     trio.fetch(2)
     trio.fetch(2)
-    assert follower.log.first_base_offset == 3
+    assert follower.log.segments.bases[0] == 3
     assert (follower.log.log_start_offset, follower.log.log_end_offset, follower.high_watermark) == (4, 6, 6)
     assert trio.values(2) == trio.values(0)
     assert follower.read(4, 1 << 20, min_one=True).read() == leader.read(4, 1 << 20, min_one=True).read()

@@ -74,7 +74,7 @@ def test_a_log_of_few_keys_does_not_grow() -> None:
         if number % 40 == 39:
             compact(log)
             sizes.append(log.size_bytes)
-    assert max(sizes) < 3 * COMPACTED.segment_bytes and len(log.segment_base_offsets) < 12
+    assert max(sizes) < 3 * COMPACTED.segment_bytes and len(log.segments.bases) < 12
 
 
 def test_tombstones_go_after_delete_retention_ms() -> None:

@@ -220,8 +220,8 @@ def test_a_pass_leaves_no_empty_segment_for_one_that_lost_its_tail() -> None:
     assert compaction is not None
     compaction.run()
     plan.finish(log, compaction)
-    bases, end = log.segment_base_offsets, log.log_end_offset
+    bases, end = list(log.segments.bases), log.log_end_offset
     assert len(bases) > 3 and all(segment.size_bytes for segment in log.segments)
     filesystem.kill()
     again = open_dir(filesystem)[1]
-    assert (again.segment_base_offsets, again.log_end_offset) == (bases, end)
+    assert (again.segments.bases, again.log_end_offset) == (bases, end)

@@ -531,7 +531,7 @@ def test_even_the_active_segment_expires_and_offsets_go_on() -> None:
     append(log, b"old", timestamp=NOW)
     logs.high_watermarks["t", 0] = 1
     logs.retention.apply(NOW + 1001)
-    assert (log.log_start_offset, log.log_end_offset, log.segment_base_offsets) == (1, 1, [1])
+    assert (log.log_start_offset, log.log_end_offset, log.segments.bases) == (1, 1, [1])
     assert append(log, b"new").base_offset == 1
 
 
@@ -544,7 +544,7 @@ def test_deleted_records_take_whole_segments_along_at_the_next_retention() -> No
     log.advance_log_start_offset(3)
     logs.high_watermarks["t", 0] = log.log_end_offset
     logs.retention.apply(NOW)
-    assert log.segment_base_offsets[0] == 3
+    assert log.segments.bases[0] == 3
 
 
 def append_keyed(log: object) -> None:

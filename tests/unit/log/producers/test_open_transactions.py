@@ -142,7 +142,7 @@ def test_without_its_snapshot_a_transaction_whose_beginning_was_deleted_begins_w
     log.advance_log_start_offset(1)
     delete_retention(log, NOW, log.log_end_offset)
     log.close()
-    assert log.segment_base_offsets == [1] and stable(log) == 1
+    assert log.segments.bases == [1] and stable(log) == 1
     for name in [name for name in filesystem.list(DIRECTORY) if name.endswith(".snapshot")]:
         filesystem.remove(join(DIRECTORY, name))
     again = open_log(filesystem, WIDE)
@@ -157,7 +157,7 @@ def test_a_follower_has_the_same_index() -> None:
     write(log, data_batch(7), data_batch(8), marker_batch(7, ABORT), data_batch(7), marker_batch(8, ABORT))
     twin.append_replicated(log.read(0, 100_000).read(), NOW)
     assert (stable(twin), aborted(twin)) == (3, [(7, 0), (8, 1)])
-    assert len(twin.segment_base_offsets) > 1
+    assert len(twin.segments.bases) > 1
     twin.close()
     found = []
     for name in sorted(twin_files.list(DIRECTORY)):

@@ -77,10 +77,10 @@ def test_segments_behind_a_bad_one_are_dropped() -> None:
     log = open_log(filesystem, with_settings(segment_bytes=200))
     for number in range(12):
         append(log, b"%d" % number * 20)
-    bases = log.segment_base_offsets
+    bases = list(log.segments.bases)
     filesystem.content(join(DIRECTORY, file_name(bases[2], ".log")))[40] ^= 1
     log = reopen(filesystem)
-    assert log.log_end_offset == bases[2] and log.segment_base_offsets == bases[:3]
+    assert log.log_end_offset == bases[2] and log.segments.bases == bases[:3]
     assert len(records_of(log)) == bases[2]
 
 
@@ -236,10 +236,10 @@ def test_damaged_indexes_are_rebuilt(suffix: str, damage: str, clean: bool) -> N
         append(log, b"%d" % number * 9, timestamp=NOW + number)
     log.close()
     expected = records_of(log)
-    for base_offset in log.segment_base_offsets:
+    for base_offset in log.segments.bases:
         path = join(DIRECTORY, file_name(base_offset, suffix))
         content = filesystem.content(path)
-        assert content or base_offset == log.segment_base_offsets[-1]
+        assert content or base_offset == log.segments.bases[-1]
         if damage == "missing":
             filesystem.remove(path)
         else:
@@ -295,7 +295,7 @@ def test_retries_of_all_that_was_in_flight_are_known_again_after_a_clean_start()
     log = open_log(filesystem)
     for sequence in range(12):
         append(log, b"v" * 200, producer_id=8, producer_epoch=0, base_sequence=sequence)
-    assert len(log.segment_base_offsets) > 2
+    assert len(log.segments.bases) > 2
     log.close()
     again = reopen(filesystem, clean=True, recovery_point=12)
     assert again.producers.entries[8].batches == log.producers.entries[8].batches
@@ -330,7 +330,7 @@ def test_leftovers_of_deletion_and_compaction_are_removed() -> None:
 def test_a_start_offset_beyond_the_log_begins_it_anew_there() -> None:
     filesystem, _ = three_batches()
     log = reopen(filesystem, log_start_offset=50)
-    assert (log.log_start_offset, log.log_end_offset, log.segment_base_offsets) == (50, 50, [50])
+    assert (log.log_start_offset, log.log_end_offset, log.segments.bases) == (50, 50, [50])
 
 
 def copied(*offsets: int, **settings: Any) -> MemoryFilesystem:
@@ -381,13 +381,13 @@ def test_a_torn_batch_says_nothing_of_the_flushed_one_before_it_that_is_behind_a
 
 def test_a_tail_that_is_lost_between_segments_is_found_all_the_same() -> None:
     filesystem = copied(0, 1, 4, 5, 8, 9, segment_bytes=200)
-    bases = open_log(filesystem, with_settings(segment_bytes=200)).segment_base_offsets
+    bases = list(open_log(filesystem, with_settings(segment_bytes=200)).segments.bases)
     assert bases == [0, 2, 6]
     filesystem.kill()
     content = filesystem.content(join(DIRECTORY, file_name(2, ".log")))
     del content[len(content) // 2 :]  # a power cut took offset 5
     log = open_log(filesystem, with_settings(segment_bytes=200))
-    assert (log.log_end_offset, log.segment_base_offsets) == (5, [0, 2])
+    assert (log.log_end_offset, log.segments.bases) == (5, [0, 2])
 
 
 @pytest.mark.parametrize(("recovery_point", "cleaned_offset", "end"), [(0, 0, 2), (2, 0, 2), (3, 0, 10), (0, 6, 10)])
@@ -423,7 +423,7 @@ def test_a_segment_that_a_cut_in_a_gap_has_emptied_does_not_pass_for_one_that_lo
     filesystem.crash(random.Random(1))
     again = open_log(filesystem, settings)
     assert [one.offset for one in records_of(again)] == found and again.log_end_offset == 7
-    assert again.segment_base_offsets == ([0, 5] if before else [5])
+    assert again.segments.bases == ([0, 5] if before else [5])
 
 
 @pytest.mark.parametrize("policy", ["compact", "delete"])
