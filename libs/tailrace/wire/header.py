@@ -1,4 +1,4 @@
-"""Request headers, read by hand: every frame passes here (protocol guide, request header v1 and v2).
+"""Request headers and tag sections, read by hand: every frame passes here (protocol guide, request header v1 and v2).
 
 Requests before flexible versions carry header v1: api key, version, correlation id, client id. Flexible ones add a tag
 section (v2); the client id keeps its two-byte length in both. Response headers are a correlation id, plus a
@@ -11,8 +11,8 @@ from struct import Struct
 from typing import Any, NamedTuple
 
 from tailrace.wire.apis import INTERNAL_APIS, NEVER, ApiKey
-from tailrace.wire.hot.tags import end_of_tags
 from tailrace.wire.malformed import Malformed
+from tailrace.wire.varint import read_unsigned
 
 _HEAD = Struct(">hhih")
 HEAD_BYTES = _HEAD.size
@@ -78,6 +78,36 @@ def skip_tags(frame: Any, pos: int) -> int:
         return pos + 1 if frame[pos] == 0 else end_of_tags(frame, pos)
     except IndexError as short:
         raise Malformed("tag section runs past the frame") from short
+
+
+def end_of_tags(view: Any, pos: int) -> int:
+    """The position behind the tag section (KIP-482) at pos. Raises IndexError where the bytes end too early."""
+    if view[pos] == 0:
+        return pos + 1
+    count, pos = read_unsigned(view, pos)
+    for _ in range(count):
+        _, pos = read_unsigned(view, pos)
+        size, pos = read_unsigned(view, pos)
+        pos += size
+        if pos > len(view):
+            raise IndexError
+    return pos
+
+
+def read_tags(view: memoryview, pos: int) -> tuple[dict[int, memoryview], int]:
+    """The bytes of each tag by its number, and the position behind the section. Raises as end_of_tags."""
+    if view[pos] == 0:
+        return {}, pos + 1
+    count, pos = read_unsigned(view, pos)
+    found = {}
+    for _ in range(count):
+        tag, pos = read_unsigned(view, pos)
+        size, pos = read_unsigned(view, pos)
+        if pos + size > len(view):
+            raise IndexError
+        found[tag] = view[pos : pos + size]
+        pos += size
+    return found, pos
 
 
 def response_header_bytes(api_key: int, api_version: int) -> int:

@@ -11,7 +11,7 @@ from struct import Struct, error
 from typing import Any, NamedTuple
 
 from tailrace.wire.apis import ApiKey
-from tailrace.wire.hot.tags import read_tags
+from tailrace.wire.header import read_tags
 from tailrace.wire.limits import MOST_STRING_BYTES, ceiling
 from tailrace.wire.malformed import Malformed
 from tailrace.wire.varint import read_unsigned, unsigned

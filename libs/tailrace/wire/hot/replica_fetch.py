@@ -10,8 +10,8 @@ from collections.abc import Iterable, Sequence
 from struct import Struct, error
 from typing import NamedTuple
 
+from tailrace.wire.header import end_of_tags, read_tags
 from tailrace.wire.hot.fetch import FetchPartition
-from tailrace.wire.hot.tags import end_of_tags, read_tags
 from tailrace.wire.malformed import Malformed
 from tailrace.wire.varint import read_unsigned, unsigned
 

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from struct import Struct
 
+from tailrace.wire.header import end_of_tags
 from tailrace.wire.hot.fetch_quota import max_bytes_at
-from tailrace.wire.hot.tags import end_of_tags
 from tailrace.wire.varint import read_unsigned
 
 _INT16 = Struct(">h")

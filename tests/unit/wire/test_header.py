@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tailrace.wire.hot.tags import end_of_tags, read_tags
+from tailrace.wire.header import end_of_tags, read_tags
 from tailrace.wire.varint import unsigned
 
 TAGS = st.dictionaries(st.integers(0, 20_000), st.binary(max_size=200), max_size=5)
