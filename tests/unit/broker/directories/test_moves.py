@@ -98,6 +98,23 @@ async def test_a_replica_moves_with_its_records_and_serves_all_the_while(tmp_pat
         assert len(await values(node)) == 101
 
 
+async def test_the_event_loop_does_not_wait_for_the_disk_to_find_what_is_copied(tmp_path: Path) -> None:
+    two = Disks()
+    async with moving(tmp_path, two) as node:
+        for n in range(50):
+            await node.produce(0, batch(b"%d" % n))
+    two.dirs = two.open()
+    async with moving(tmp_path, two) as node:
+        assert node.broker.topics.by_name[b"t"].partitions[0].log.log_end_offset == 50
+        two.disks[0].drop_caches()
+        readers = set[threading.Thread]()
+        two.disks[0].on_disk_read = lambda: readers.add(threading.current_thread())
+        await moved(node)
+        assert node.broker.storage.place_of("t", 0) is two.dirs[1]
+        assert readers
+        assert threading.main_thread() not in readers
+
+
 async def test_a_replica_whose_log_starts_within_a_batch_moves(tmp_path: Path) -> None:
     two = Disks()
     async with moving(tmp_path, two) as node:
