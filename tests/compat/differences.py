@@ -71,9 +71,10 @@ DIFFERENCES = (
     ),
     Difference(
         "features",
-        "group.version, kraft.version, share.version, streams.version, and all levels of metadata.version up to 4.3",
-        "transaction.version as Kafka; metadata.version stays at 4.0-IV3; eligible.leader.replicas.version stays at 1; "
-        "what UpdateFeatures names twice is answered once, and the last level counts",
+        "kraft.version, share.version, streams.version, and all levels of metadata.version up to 4.3",
+        "group.version and transaction.version as Kafka; metadata.version stays at 4.0-IV3; "
+        "eligible.leader.replicas.version stays at 1; what UpdateFeatures names twice is answered once, and the last "
+        "level counts",
         "a feature that is not built has no levels, and eligible leader replicas are always kept",
     ),
     Difference(
@@ -114,7 +115,26 @@ DIFFERENCES = (
         "an application begins again with a new producer",
     ),
     Difference(
-        "KIP-848 groups, share groups, streams groups, changes of SCRAM credentials, delegation tokens, telemetry",
+        "groups that members of both protocols share (`group.consumer.migration.policy`)",
+        "a group is upgraded and downgraded while its members go on",
+        "an empty group changes its kind with the next member; a member of another protocol than the others is "
+        "refused: GROUP_ID_NOT_FOUND, or INCONSISTENT_GROUP_PROTOCOL to JoinGroup",
+        "it is not built",
+    ),
+    Difference(
+        "a new regular expression of a subscription (KIP-848)",
+        "looked up at once, or up to ten seconds after the group's last one",
+        "looked up at once",
+        "a member does not wait longer for its topics than they take to be found",
+    ),
+    Difference(
+        "the hash of a consumer group's topics in `__consumer_offsets` (KIP-1101)",
+        "XXH3 of names, ids, partitions and racks",
+        "BLAKE2b of ids, partitions and racks",
+        "a group that moves from one to the other is assigned once more, and its members keep their partitions",
+    ),
+    Difference(
+        "share groups, streams groups, changes of SCRAM credentials, delegation tokens, telemetry",
         "served",
         "not in ApiVersions",
         "an API that is not built is not advertised",

@@ -109,18 +109,19 @@ def test_they_come_with_their_offsets_and_go_back_as_what_became_of_them(tmp_pat
         before["plain"] = ConsumerGroupType.CLASSIC
         until(lambda: asked.types() == before, "the groups, when all partitions of their log are loaded")
         assert read_on(cluster.bootstrap, "joined", "classic", 5) == values(10, 5)
+        assert read_on(cluster.bootstrap, "kept", "consumer", 5) == values(10, 5)
         asked.delete("deleted")
         after = {"kept": ConsumerGroupType.CONSUMER} | dict.fromkeys(("joined", "plain"), ConsumerGroupType.CLASSIC)
         assert asked.types() == after
-        assert [asked.offset(group) for group in ("kept", "joined", "plain")] == [10, 15, 7]
+        assert [asked.offset(group) for group in ("kept", "joined", "plain")] == [15, 15, 7]
 
     run("export-kafka", tmp_path / "tailrace", tmp_path / "out")
     settings = {**SETTINGS, "log.dirs": str(tmp_path / "out" / "node-0")}
     with running(kafka_peer.KafkaPeer(tmp_path / "back", settings, formatted=True)) as kafka:
         asked = Asked(kafka.bootstrap)
         until(lambda: asked.types() == after, "the groups, when all partitions of their log are loaded")
-        assert [asked.offset(group) for group in ("kept", "joined", "plain")] == [10, 15, 7]
-        assert read_on(kafka.bootstrap, "kept", "consumer", 5) == values(10, 5)
+        assert [asked.offset(group) for group in ("kept", "joined", "plain")] == [15, 15, 7]
+        assert read_on(kafka.bootstrap, "kept", "consumer", 5) == values(15, 5)
         assert read_on(kafka.bootstrap, "joined", "consumer", 5) == values(15, 5)  # upgraded by its first member
         assert read_on(kafka.bootstrap, "deleted", "consumer", 5) == values(0, 5)
     log = (tmp_path / "back" / "kafka.log").read_text()

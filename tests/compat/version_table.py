@@ -442,6 +442,55 @@ def offset_delete(stage: Stage, version: int) -> list[Ask]:
     return [*asks, Ask(build(47, group_id=nobody, topics=topics), coordinator(stage.target, nobody))]
 
 
+def consumer_beat(group: str, member_id: str, epoch: int, **fields: Any) -> Any:
+    """A ConsumerGroupHeartbeat (KIP-848) that says nothing but what is given."""
+    said = {"rebalance_timeout_ms": -1, "subscribed_topic_names": None, "topic_partitions": None, **fields}
+    return build(68, group_id=group, member_id=member_id, member_epoch=epoch, **said)
+
+
+def consumer_group_heartbeat(stage: Stage, version: int) -> list[Ask]:
+    group, member = unique("group"), "a-member"
+    node = coordinator(stage.target, group)
+    whole = {"rebalance_timeout_ms": 60_000, "subscribed_topic_names": [stage.topic.name], "topic_partitions": []}
+    requests = [
+        consumer_beat(group, member, 1),  # no such group
+        consumer_beat(group, member, -1),
+        consumer_beat(group, member, 0),
+        consumer_beat(group, "", 1),
+        consumer_beat(group, member, -3),
+        consumer_beat(group, member, -2),
+        consumer_beat(group, member, 0, **{**whole, "server_assignor": "nobodys"}),
+        consumer_beat(group, member, 0, **whole, instance_id="an-instance", rack_id="a-rack"),
+        consumer_beat(group, member, 2, instance_id="an-instance"),
+        consumer_beat(group, member, 9, instance_id="an-instance"),
+        consumer_beat(group, "another", 2),
+        consumer_beat(group, "another", 0, **whole, instance_id="an-instance"),
+        consumer_beat(group, "another", 2, instance_id="an-instance"),
+        consumer_beat(group, member, -2, instance_id="an-instance"),
+        consumer_beat(group, "another", 0, **whole, instance_id="an-instance"),
+        consumer_beat(group, "another", -1),
+    ]
+    if version >= 1:
+        requests.append(consumer_beat(group, member, 0, **whole, subscribed_topic_regex="("))
+    return [Ask(request, node) for request in requests]
+
+
+def consumer_group_describe(stage: Stage, version: int) -> list[Ask]:
+    group, member, nobody = unique("group"), stage.member(), unique("group")
+    node = coordinator(stage.target, group)
+    names = [MISSING]
+    join = consumer_beat(
+        group, "a-member", 0, rebalance_timeout_ms=60_000, subscribed_topic_names=names, topic_partitions=[]
+    )
+    assert stage.target.ask(join, 1, node).error_code == 0
+    return [
+        Ask(build(69, group_ids=[group]), node),
+        Ask(build(69, group_ids=[member.group]), coordinator(stage.target, member.group)),
+        Ask(build(69, group_ids=[nobody]), coordinator(stage.target, nobody)),
+        Ask(build(69, group_ids=[]), node),
+    ]
+
+
 def describe_client_quotas(stage: Stage, version: int) -> list[Ask]:
     components = [{"entity_type": "client-id", "match_type": 0, "match": "raw-nobody"}]
     return [Ask(build(48, components=components, strict=True))]
@@ -620,6 +669,8 @@ ROWS: dict[int, Row] = {
     64: unregister_broker,
     65: describe_transactions,
     66: list_transactions,
+    68: consumer_group_heartbeat,
+    69: consumer_group_describe,
     74: list_config_resources,
     75: describe_topic_partitions,
 }

@@ -36,6 +36,7 @@ from tailrace_coordinator.shards.deadlines import Deadlines
 from tailrace_coordinator.shards.kind import ShardKind
 from tailrace_coordinator.shards.partition_log import Barrier, OwnedPartition
 from tailrace_coordinator.shards.runtime import CoordinatorRuntime, Surroundings
+from tailrace_coordinator.topic_regex_resolver import TopicRegexResolver
 from tailrace_coordinator.transactions.markers import MarkerSender
 from tailrace_coordinator.transactions.peers import Peers
 
@@ -196,6 +197,13 @@ class Stage:
             ),
             self._catch_up,
         )
+        self.expressions = TopicRegexResolver(
+            lambda: self.coordinator.image,
+            lambda owned, asked, found, version: self.coordinator.groups.ask_partition(
+                owned.partition,
+                lambda machine, now_ms, token: machine.take_expressions(now_ms, token, asked.group_id, found, version),
+            ),
+        )
         self.coordinator = Coordinator(
             0,
             {topic: self._runtime(topic, kind, load_wait_ms) for topic, kind in all_kinds.items()},
@@ -205,6 +213,7 @@ class Stage:
             markers=self.markers,
             offsets_topic_partitions=CONFIG.offsets_topic_num_partitions,
             earlier_transaction_ms=100,
+            rebalance_protocols=CONFIG.group_coordinator_rebalance_protocols,
         )
         self.metrics = CoordinatorMetrics(CollectorRegistry(), self.coordinator)
         self.coordinator.incarnation_id = INCARNATION
@@ -223,7 +232,7 @@ class Stage:
             deadlines=self.deadlines,
             logs=self.logs[topic].at,
             load_wait_ms=load_wait_ms,
-            act=self.markers.act,
+            act=self.expressions.act if topic == GROUP_METADATA_TOPIC else self.markers.act,
         )
         return CoordinatorRuntime(topic, kind, surroundings)
 

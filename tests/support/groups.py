@@ -9,14 +9,15 @@ from typing import Any
 
 from tailrace.coordination.group_records import decode, encode
 from tailrace.errors import ApiError
+from tailrace.metadata.delta import MetadataDelta
 from tailrace.metadata.image import MetadataImage
 from tailrace.state import SHELL, KeyValue, Output, Shard, ShardBatch, Sweep
 from tailrace.wire.messages import HeartbeatRequest, JoinGroupRequest, SyncGroupRequest
 from tailrace_coordinator.groups.classic.group import ClassicGroup
 from tailrace_coordinator.groups.classic.join import Join
-from tailrace_coordinator.groups.classic.leave import Leaver
 from tailrace_coordinator.groups.config import GroupConfig
 from tailrace_coordinator.groups.decision import EXPIRY_KEY
+from tailrace_coordinator.groups.group import Leaver
 from tailrace_coordinator.groups.machine import GroupEffects, GroupMachine
 from tailrace_coordinator.groups.offsets import CommitHeader, OffsetToCommit
 
@@ -33,9 +34,17 @@ def subscription(*topics: str) -> bytes:
 class Driver:
     """Asks the machine as a client would and lets time pass."""
 
-    def __init__(self, config: GroupConfig | None = None, log: Sequence[KeyValue] = ()) -> None:
+    def __init__(
+        self,
+        config: GroupConfig | None = None,
+        log: Sequence[KeyValue] = (),
+        image: MetadataImage | None = None,
+        now_ms: int = START_MS,
+    ) -> None:
+        self.image = image or MetadataImage()
+        self.actions: list[Any] = []
         self.config = config or GroupConfig(group_initial_rebalance_delay_ms=0)
-        self.now_ms = START_MS
+        self.now_ms = now_ms
         self.log: list[KeyValue] = list(log)
         self.answers: dict[int, Any] = {}
         self.token = 0
@@ -49,13 +58,18 @@ class Driver:
             record = decode(key, value)
             assert record is not None
             self.machine.apply(record)
-        self._act(self.machine.on_loaded(self.now_ms, MetadataImage()))
+        self._act(self.machine.on_loaded(self.now_ms, self.image))
 
     def reloaded(self) -> Driver:
         """The same log in a new coordinator, at the same time."""
-        after = Driver(self.config, self.log)
+        after = Driver(self.config, self.log, self.image)
         after.now_ms = self.now_ms
         return after
+
+    def become(self, image: MetadataImage) -> None:
+        """The machine hears of another image."""
+        before, self.image = self.image, image
+        self._act(self.machine.on_image(self.now_ms, MetadataDelta(before, image)))
 
     def classic(self, group_id: str) -> ClassicGroup:
         """A group of the classic protocol as it is now."""
@@ -129,14 +143,14 @@ class Driver:
         request = HeartbeatRequest(
             group_id=group_id, generation_id=generation, member_id=member_id, group_instance_id=instance
         )
-        return self._ask(lambda token: self.machine.heartbeat(self.now_ms, token, request))
+        return self.ask(lambda token: self.machine.heartbeat(self.now_ms, token, request))
 
     def leave(self, group_id: str, *leavers: Leaver) -> Any:
-        codes = self._ask(lambda token: self.machine.leave(self.now_ms, token, group_id, leavers))
+        codes = self.ask(lambda token: self.machine.leave(self.now_ms, token, group_id, leavers))
         return list(zip(leavers, codes, strict=True)) if isinstance(codes, list) else codes
 
     def commit(self, request: CommitHeader, *positions: OffsetToCommit) -> Any:
-        return self._ask(lambda token: self.machine.commit(self.now_ms, token, request, positions))
+        return self.ask(lambda token: self.machine.commit(self.now_ms, token, request, positions))
 
     def commit_as(
         self, group_id: str, member_id: str, generation: int, *positions: OffsetToCommit, version: int = 9
@@ -144,24 +158,22 @@ class Driver:
         return self.commit(CommitHeader(group_id, generation, member_id, None, version), *positions)
 
     def fetch(self, group_id: str, *wanted: tuple[str, int]) -> Any:
-        return self._ask(lambda token: self.machine.fetch_offsets(self.now_ms, token, group_id, wanted or None))
+        return self.ask(lambda token: self.machine.fetch_offsets(self.now_ms, token, group_id, wanted or None))
 
     def delete_offsets(self, group_id: str, *partitions: tuple[str, int]) -> Any:
-        return self._ask(lambda token: self.machine.delete_offsets(self.now_ms, token, group_id, partitions))
+        return self.ask(lambda token: self.machine.delete_offsets(self.now_ms, token, group_id, partitions))
 
     def delete_group(self, group_id: str) -> Any:
         while True:
-            codes = self._ask(lambda token: self.machine.delete_groups(self.now_ms, token, [group_id]))
+            codes = self.ask(lambda token: self.machine.delete_groups(self.now_ms, token, [group_id]))
             if group_id in codes:
                 return codes[group_id]
 
     def describe(self, group_id: str) -> Any:
-        return self._ask(lambda token: self.machine.describe_groups(self.now_ms, token, [group_id]))[group_id]
+        return self.ask(lambda token: self.machine.describe_groups(self.now_ms, token, [group_id]))[group_id]
 
     def list_groups(self, *states: str, types: Sequence[str] = ()) -> Any:
-        return self._ask(
-            lambda token: self.machine.list_groups(self.now_ms, token, frozenset(states), frozenset(types))
-        )
+        return self.ask(lambda token: self.machine.list_groups(self.now_ms, token, frozenset(states), frozenset(types)))
 
     def expire(self) -> None:
         self._act(self.machine.on_timer(EXPIRY_KEY, self.now_ms))
@@ -192,7 +204,7 @@ class Driver:
         self.token += 1
         return self.token
 
-    def _ask(self, decide: Callable[[int], GroupEffects]) -> Any:
+    def ask(self, decide: Callable[[int], GroupEffects]) -> Any:
         """The answer of a request that is not parked; an ApiError's code for a refusal; None while the log is held."""
         token = self._run(self._next(), lambda: decide(self.token))
         answer = self.answers.get(token)
@@ -216,7 +228,10 @@ class Driver:
                 heapq.heappush(self._heap, (at_ms, len(self._heap), timer.key))
         for token, answer in output.replies:
             if token == SHELL:
-                self._sweep(answer)
+                if isinstance(answer, Sweep):
+                    self._sweep(answer)
+                else:
+                    self.actions.append(answer)
                 continue
             assert token not in self.answers, "answered twice"
             self.answers[token] = answer

@@ -39,7 +39,34 @@ class UnregisterBrokerResponse(ApiMessage, load_json="support.schemas"):
     """KIP-631; kafka-python has none."""
 
 
-CLASSES = _classes() | {(64, True): UnregisterBrokerRequest, (64, False): UnregisterBrokerResponse}
+_SCHEMAS = "tailrace.wire.descriptors"  # which tests/protocol holds against kio's
+
+
+class ConsumerGroupHeartbeatRequest(ApiMessage, load_json=_SCHEMAS):
+    """KIP-848; kafka-python has none."""
+
+
+class ConsumerGroupHeartbeatResponse(ApiMessage, load_json=_SCHEMAS):
+    """KIP-848; kafka-python has none."""
+
+
+class ConsumerGroupDescribeRequest(ApiMessage, load_json=_SCHEMAS):
+    """KIP-848; kafka-python has none."""
+
+
+class ConsumerGroupDescribeResponse(ApiMessage, load_json=_SCHEMAS):
+    """KIP-848; kafka-python has none."""
+
+
+_OWN = {
+    (64, True): UnregisterBrokerRequest,
+    (64, False): UnregisterBrokerResponse,
+    (68, True): ConsumerGroupHeartbeatRequest,
+    (68, False): ConsumerGroupHeartbeatResponse,
+    (69, True): ConsumerGroupDescribeRequest,
+    (69, False): ConsumerGroupDescribeResponse,
+}
+CLASSES = _classes() | _OWN
 REQUESTS = {key: cls for (key, is_request), cls in CLASSES.items() if is_request}
 RESPONSES = {key: cls for (key, is_request), cls in CLASSES.items() if not is_request}
 

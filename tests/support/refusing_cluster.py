@@ -140,7 +140,9 @@ def _groups(request: Any) -> Any:
 
 def _list_groups(request: Any) -> Any:
     row = m.ListGroupsResponse.ListedGroup
-    return m.ListGroupsResponse(groups=[row(group_id="readers", protocol_type="consumer", group_state="Empty")])
+    return m.ListGroupsResponse(
+        groups=[row(group_id="readers", protocol_type="consumer", group_state="Empty", group_type="classic")]
+    )
 
 
 def _committed(request: Any) -> Any:

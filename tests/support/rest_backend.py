@@ -31,6 +31,7 @@ class MemoryGroup:
     state: str = "Empty"
     members: list[Any] = field(default_factory=list)
     offsets: dict[tuple[str, int], int] = field(default_factory=dict)
+    type: str = "classic"
 
 
 class MemoryBackend:
@@ -346,7 +347,7 @@ class MemoryBackend:
     def _on_ListGroupsRequest(self, request: Any) -> Any:
         row = m.ListGroupsResponse.ListedGroup
         listed = [
-            row(group_id=name, protocol_type="consumer", group_state=group.state, group_type="classic")
+            row(group_id=name, protocol_type="consumer", group_state=group.state, group_type=group.type)
             for name, group in self.groups.items()
         ]
         return m.ListGroupsResponse(groups=listed)
@@ -358,9 +359,20 @@ class MemoryBackend:
         if group is None:
             refused = row(group_id=name, error_code=ErrorCode.GROUP_ID_NOT_FOUND, group_state="Dead")
             return m.DescribeGroupsResponse(groups=[refused])
+        if group.type != "classic":
+            why = f"Group {name} is not a classic group."
+            other = row(group_id=name, error_code=ErrorCode.GROUP_ID_NOT_FOUND, group_state="Dead", error_message=why)
+            return m.DescribeGroupsResponse(groups=[other])
         found = row(group_id=name, group_state=group.state, protocol_type="consumer", members=group.members)
         found.protocol_data = "range"
         return m.DescribeGroupsResponse(groups=[found])
+
+    def _on_ConsumerGroupDescribeRequest(self, request: Any) -> Any:
+        (name,) = request.group_ids
+        group = self.groups[name]
+        row = m.ConsumerGroupDescribeResponse.DescribedGroup
+        found = row(group_id=name, group_state=group.state, assignor_name="uniform", members=group.members)
+        return m.ConsumerGroupDescribeResponse(groups=[found])
 
     def _on_DeleteGroupsRequest(self, request: Any) -> Any:
         (name,) = request.groups_names

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tailrace.config.definition import ConfigDef, ConfigScope, Dynamic, Importance, Synonym, Type, typed
-from tailrace.config.honoured import BROKER_KEYS, INHERITED, TOPIC_KEYS, obeyed_by
+from tailrace.config.honoured import BROKER_KEYS, GROUP_KEYS, INHERITED, TOPIC_KEYS, obeyed_by
 from tailrace.config.validators import validator
 
 _SCOPES = {scope.value: scope for scope in ConfigScope}
@@ -72,5 +72,5 @@ DEFINITIONS = _definitions(_ROWS, "broker", "broker-internal", "ours", obeyed=_O
 DYNAMIC_DEFINITIONS = _definitions(_ROWS, "broker-dynamic", obeyed=_OBEYED)
 """Broker configs that exist only dynamically."""
 
-GROUP_DEFINITIONS = _definitions(_ROWS, "group", obeyed={})
+GROUP_DEFINITIONS = _definitions(_ROWS, "group", obeyed=obeyed_by(GROUP_KEYS))
 CLIENT_METRICS_DEFINITIONS = _definitions(_ROWS, "client-metrics", obeyed={})

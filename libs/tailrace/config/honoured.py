@@ -111,13 +111,21 @@ BROKER_KEYS = {
         "leader.imbalance.check.interval.seconds",
         "unclean.leader.election.interval.ms",
     ),
-    "tailrace_coordinator.app": ("offsets.commit.timeout.ms",),
+    "tailrace_coordinator.app": ("group.coordinator.rebalance.protocols", "offsets.commit.timeout.ms"),
     "tailrace_coordinator.groups.classic.join": (
         "group.max.session.timeout.ms",
         "group.max.size",
         "group.min.session.timeout.ms",
     ),
     "tailrace_coordinator.groups.classic.rebalance": ("group.initial.rebalance.delay.ms",),
+    "tailrace_coordinator.groups.consumer.config": (
+        "group.consumer.assignment.interval.ms",
+        "group.consumer.heartbeat.interval.ms",
+        "group.consumer.session.timeout.ms",
+    ),
+    "tailrace_coordinator.groups.consumer.expressions": ("group.consumer.regex.refresh.interval.ms",),
+    "tailrace_coordinator.groups.consumer.heartbeat": ("group.consumer.max.size",),
+    "tailrace_coordinator.groups.consumer.validation": ("group.consumer.assignors",),
     "tailrace_coordinator.groups.config": ("offsets.retention.check.interval.ms", "offsets.retention.minutes"),
     "tailrace_coordinator.groups.offsets": ("offset.metadata.max.bytes",),
     "tailrace_coordinator.shards.kind": ("message.max.bytes",),
@@ -175,6 +183,15 @@ TOPIC_KEYS = {
         "min.insync.replicas",
     ),
     "tailrace_controller.decide.topic_rules": ("unclean.leader.election.enable",),
+}
+
+
+GROUP_KEYS = {
+    "tailrace_coordinator.groups.consumer.config": (
+        "consumer.assignment.interval.ms",
+        "consumer.heartbeat.interval.ms",
+        "consumer.session.timeout.ms",
+    ),
 }
 
 

@@ -13,7 +13,7 @@ from tailrace.metadata.records import ProducerIdsRecord
 from tailrace.metadata.snapshot import to_records
 from tailrace.records.record import Record, build
 
-# What Kafka serves that we have no record of: group protocols of KIP-848.
+# What a Kafka node is to serve, whatever the level here: group protocols of KIP-848.
 _FEATURES: Final = {"group.version": 1}
 _OURS_FROM: Final = 10_000
 _BATCH_RECORDS: Final = 1000

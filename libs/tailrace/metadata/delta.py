@@ -25,3 +25,14 @@ class MetadataDelta:
             for topic in before
             if topic is not None and topic.topic_id not in self.new.topic_names
         }
+
+    @cached_property
+    def changed_topics(self) -> frozenset[str]:
+        """The names of topics that came or went, or that have other partitions or replicas."""
+        names = changed(self.old.topics, self.new.topics)
+        return frozenset(name for name in names if _shape(self.old, name) != _shape(self.new, name))
+
+
+def _shape(image: MetadataImage, name: str) -> tuple[UUID, tuple[tuple[int, ...], ...]] | None:
+    topic = image.topics.get(name)
+    return None if topic is None else (topic.topic_id, tuple(each.replicas for each in topic.partitions))

@@ -137,6 +137,10 @@ if TYPE_CHECKING:
         BrokerHeartbeatResponse,
         BrokerRegistrationRequest,
         BrokerRegistrationResponse,
+        ConsumerGroupDescribeRequest,
+        ConsumerGroupDescribeResponse,
+        ConsumerGroupHeartbeatRequest,
+        ConsumerGroupHeartbeatResponse,
         DescribeCleanerRequest,
         DescribeCleanerResponse,
         DescribeOpenTransactionsRequest,
@@ -203,6 +207,8 @@ _OURS: Final = frozenset(
         "AssignReplicasToDirs",
         "BrokerHeartbeat",
         "BrokerRegistration",
+        "ConsumerGroupDescribe",
+        "ConsumerGroupHeartbeat",
         "DescribeCleaner",
         "DescribeOpenTransactions",
         "DescribeQuotaUsage",
@@ -250,6 +256,10 @@ __all__ = [
     "BrokerHeartbeatResponse",
     "BrokerRegistrationRequest",
     "BrokerRegistrationResponse",
+    "ConsumerGroupDescribeRequest",
+    "ConsumerGroupDescribeResponse",
+    "ConsumerGroupHeartbeatRequest",
+    "ConsumerGroupHeartbeatResponse",
     "CreateAclsRequest",
     "CreateAclsResponse",
     "CreatePartitionsRequest",
@@ -360,8 +370,8 @@ __all__ = [
 ]
 
 
-# To compile its generated encoder takes Python more than 10 ms, in one step of the first request's event loop.
-_BY_SCHEMA: Final = frozenset({"DescribeQuorumResponse"})
+# To compile their generated encoders takes Python more than 10 ms, in one step of the first request's event loop.
+_BY_SCHEMA: Final = frozenset({"ConsumerGroupDescribeResponse", "DescribeQuorumResponse"})
 
 
 def __getattr__(name: str) -> Any:

@@ -216,6 +216,16 @@ def _describe_groups(request: Any, version: int, code: int, message: str | None)
     )
 
 
+def _consumer_group_describe(request: Any, version: int, code: int, message: str | None) -> Any:
+    one = m.ConsumerGroupDescribeResponse.DescribedGroup
+    return m.ConsumerGroupDescribeResponse(
+        groups=[
+            one(error_code=code, error_message=message, group_id=group, group_state="", assignor_name="", members=[])
+            for group in request.group_ids
+        ]
+    )
+
+
 def _delete_groups(request: Any, version: int, code: int, message: str | None) -> Any:
     one = m.DeleteGroupsResponse.DeletableGroupResult
     return m.DeleteGroupsResponse(results=[one(group_id=g, error_code=code) for g in request.groups_names])
@@ -356,6 +366,7 @@ _TABLE: dict[int, Callable[..., Any]] = {
     ApiKey.FIND_COORDINATOR: _find_coordinator,
     ApiKey.JOIN_GROUP: _join_group,
     ApiKey.DESCRIBE_GROUPS: _describe_groups,
+    ApiKey.CONSUMER_GROUP_DESCRIBE: _consumer_group_describe,
     ApiKey.CREATE_TOPICS: _create_topics,
     ApiKey.DELETE_TOPICS: _delete_topics,
     ApiKey.DELETE_RECORDS: _topics(

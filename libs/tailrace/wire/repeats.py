@@ -147,6 +147,12 @@ RULES: Mapping[ApiKey, Mapping[str, Rule]] = {
     ApiKey.UNREGISTER_BROKER: {},
     ApiKey.DESCRIBE_TRANSACTIONS: {"transactional_ids": VALUES},
     ApiKey.LIST_TRANSACTIONS: {"state_filters": VALUES, "producer_id_filters": VALUES},
+    ApiKey.CONSUMER_GROUP_HEARTBEAT: {
+        "subscribed_topic_names": VALUES,
+        "topic_partitions": Once(by=("topic_id",)),
+        "topic_partitions.partitions": VALUES,
+    },
+    ApiKey.CONSUMER_GROUP_DESCRIBE: {"group_ids": VALUES},
     ApiKey.LIST_CONFIG_RESOURCES: {"resource_types": VALUES},
     ApiKey.DESCRIBE_TOPIC_PARTITIONS: {"topics": _TOPICS_BY_NAME},
     ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS: {"users": _REFUSED},

@@ -82,6 +82,8 @@ ERROR_PLACES: Final[Mapping[int, tuple[str, ...]]] = {
     ApiKey.UNREGISTER_BROKER: (_TOP,),
     ApiKey.DESCRIBE_TRANSACTIONS: ("transaction_states:transactional_id",),
     ApiKey.LIST_TRANSACTIONS: (_TOP,),
+    ApiKey.CONSUMER_GROUP_HEARTBEAT: (_TOP,),
+    ApiKey.CONSUMER_GROUP_DESCRIBE: ("groups:group_id",),
     ApiKey.LIST_CONFIG_RESOURCES: (_TOP,),
     ApiKey.DESCRIBE_TOPIC_PARTITIONS: (_TOPICS, _PARTITIONS),
 }

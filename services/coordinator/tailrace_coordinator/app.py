@@ -6,10 +6,12 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from functools import partial
 from uuid import UUID
 
 from tailrace.config import Config
+from tailrace.kafka.topics import GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC
 from tailrace.net.authentication.metrics import open_authentication
 from tailrace.net.background import beside
 from tailrace.net.backoff import Backoff
@@ -33,7 +35,8 @@ from tailrace_coordinator.reports.committed_offsets import BrokerClients, Commit
 from tailrace_coordinator.reports.reports import sources_of
 from tailrace_coordinator.shards.deadlines import Deadlines
 from tailrace_coordinator.shards.partition_log import LeaderConnections
-from tailrace_coordinator.shards.runtime import CoordinatorRuntime, Surroundings
+from tailrace_coordinator.shards.runtime import Act, CoordinatorRuntime, Surroundings
+from tailrace_coordinator.topic_regex_resolver import TopicRegexResolver
 from tailrace_coordinator.transactions.markers import MarkerSender
 from tailrace_coordinator.transactions.peers import Peers
 
@@ -81,16 +84,29 @@ async def open_coordinator(config: Config, environment: Environment) -> AsyncIte
             ),
             partial(follower.catch_up, _CATCH_UP_MS),
         )
-        surroundings = _surroundings(config, environment, deadlines, leaders, markers)
+        expressions = TopicRegexResolver(
+            lambda: coordinator.image,
+            lambda owned, asked, found, version: coordinator.groups.ask_partition(
+                owned.partition,
+                lambda machine, now_ms, token: machine.take_expressions(now_ms, token, asked.group_id, found, version),
+            ),
+        )
+        stack.push_async_callback(expressions.close)
+        surroundings = _surroundings(config, environment, deadlines, leaders)
+        acts: dict[str, Act] = {GROUP_METADATA_TOPIC: expressions.act, TRANSACTION_STATE_TOPIC: markers.act}
         coordinator = Coordinator(
             config.node_id,
-            {topic: CoordinatorRuntime(topic, kind, surroundings) for topic, kind in KINDS.items()},
+            {
+                topic: CoordinatorRuntime(topic, kind, replace(surroundings, act=acts[topic]))
+                for topic, kind in KINDS.items()
+            },
             random=environment.random,
             catch_up=partial(follower.catch_up, _CATCH_UP_MS),
             peers=peers,
             markers=markers,
             offsets_topic_partitions=config.offsets_topic_num_partitions,
             earlier_transaction_ms=config.add_partitions_to_txn_retry_backoff_max_ms,
+            rebalance_protocols=config.group_coordinator_rebalance_protocols,
         )
         CoordinatorMetrics(environment.registry, coordinator)
         server = await _serve(config, environment, coordinator)
@@ -111,7 +127,6 @@ def _surroundings(
     environment: Environment,
     deadlines: Deadlines,
     leaders: LeaderConnections,
-    markers: MarkerSender,
 ) -> Surroundings:
     return Surroundings(
         coordinator_id=config.node_id,
@@ -123,7 +138,6 @@ def _surroundings(
         deadlines=deadlines,
         logs=leaders.log,
         load_wait_ms=_LOAD_WAIT_MS,
-        act=markers.act,
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from uuid import UUID
 
 from tailrace.errors import ApiError, ErrorCode
@@ -34,10 +34,12 @@ class Coordinator:
         markers: MarkerSender,
         offsets_topic_partitions: int,
         earlier_transaction_ms: float,
+        rebalance_protocols: Collection[str],
     ) -> None:
         """catch_up waits for the newest image. offsets_topic_partitions: what `__consumer_offsets` is made with.
 
         earlier_transaction_ms: how long a request waits for the markers of an earlier transaction.
+        rebalance_protocols: group.coordinator.rebalance.protocols.
         """
         self.coordinator_id = coordinator_id
         self.runtimes = runtimes
@@ -47,6 +49,7 @@ class Coordinator:
         self.markers = markers
         self.earlier_transaction_ms = earlier_transaction_ms
         self.large = Large()
+        self.serves_consumer_protocol = "consumer" in rebalance_protocols
         self.incarnation_id: UUID | None = None  # None: not registered in this life, another life's shards are ours
         self.offset_commits = 0
         self.offset_deletions = 0

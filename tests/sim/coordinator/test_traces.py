@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from sim.coordinator.traces import Traced
-from tailrace_coordinator.groups.classic.leave import Leaver
 from tailrace_coordinator.groups.config import GroupConfig
+from tailrace_coordinator.groups.group import Leaver
 from tailrace_coordinator.groups.offsets import OffsetToCommit
 
 TESTDATA = Path(__file__).parents[1] / "testdata"

@@ -207,6 +207,7 @@ class CoordinatorProcess(Process):
             markers=markers,
             offsets_topic_partitions=CONFIG.offsets_topic_num_partitions,
             earlier_transaction_ms=100,
+            rebalance_protocols=CONFIG.group_coordinator_rebalance_protocols,
         )
         coordinator.incarnation_id = self.incarnation_id
 

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from tailrace.config.definition import ConfigDef
-from tailrace.config.definitions import DEFINITIONS, DYNAMIC_DEFINITIONS, TOPIC_DEFINITIONS
-from tailrace.config.honoured import BROKER_KEYS, INHERITED, TOPIC_KEYS
+from tailrace.config.definitions import DEFINITIONS, DYNAMIC_DEFINITIONS, GROUP_DEFINITIONS, TOPIC_DEFINITIONS
+from tailrace.config.honoured import BROKER_KEYS, GROUP_KEYS, INHERITED, TOPIC_KEYS
 
 ROOT = Path(__file__).parents[3]
 SOURCES = (ROOT / "libs", *sorted((ROOT / "services").iterdir()))
@@ -49,7 +49,11 @@ def attributes(module: str) -> set[str]:
 
 CLAIMS = [
     (module, definitions[key])
-    for keys, definitions in ((BROKER_KEYS, DEFINITIONS | DYNAMIC_DEFINITIONS), (TOPIC_KEYS, TOPIC_DEFINITIONS))
+    for keys, definitions in (
+        (BROKER_KEYS, DEFINITIONS | DYNAMIC_DEFINITIONS),
+        (TOPIC_KEYS, TOPIC_DEFINITIONS),
+        (GROUP_KEYS, GROUP_DEFINITIONS),
+    )
     for module, of_module in keys.items()
     for key in of_module
 ]
@@ -62,7 +66,7 @@ def test_the_module_that_obeys_a_key_reads_it(module: str, definition: ConfigDef
     assert reads(module, definition)
 
 
-@pytest.mark.parametrize("keys", [BROKER_KEYS, TOPIC_KEYS], ids=["broker", "topic"])
+@pytest.mark.parametrize("keys", [BROKER_KEYS, TOPIC_KEYS, GROUP_KEYS], ids=["broker", "topic", "group"])
 def test_a_key_stands_at_one_module(keys: dict[str, tuple[str, ...]]) -> None:
     names = [key for of_module in keys.values() for key in of_module]
     assert len(set(names)) == len(names)

@@ -19,6 +19,7 @@ from support.metadata_store import MemoryDatabase
 from tailrace.clock import ManualClock
 from tailrace.config import Config
 from tailrace.errors import ApiError, ErrorCode
+from tailrace.kafka.features import INITIAL
 from tailrace.metadata.image import MetadataImage
 from tailrace.metadata.records import ConfigRecord, MetadataRecord, PartitionRecord, RemoveTopicRecord, TopicRecord
 from tailrace.net.metadata.batches import decode_snapshot, replay
@@ -75,7 +76,7 @@ async def turns(count: int = 5) -> None:
 async def test_an_empty_log_begins_with_the_cluster_id() -> None:
     async with running() as (controller, database):
         assert len(controller.committed.cluster_id) == 22
-        types = ["ClusterRecord", *["FeatureLevelRecord"] * 3]
+        types = ["ClusterRecord", *["FeatureLevelRecord"] * len(INITIAL)]
         assert [record.type for record in database.store.records] == types
         assert controller.committed.features["transaction.version"] == 2
 

@@ -12,7 +12,7 @@ _NAMED = re.compile(
     r"(?:\{[a-z_,]+\})?(?: [<>=]+ ?\d+)?"
 )
 # Names that end as a metric does: of Kafka's requests and clients, and of the REST API's answers.
-OTHERS = {"min_bytes", "init_transactions", "log_dirs", "offline_log_dirs"}
+OTHERS = {"min_bytes", "init_transactions", "log_dirs", "offline_log_dirs", "topic_partitions"}
 
 
 KNOWN = OTHERS.union(*documented().values())

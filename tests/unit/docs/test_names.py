@@ -39,6 +39,7 @@ OTHER_NAMES = {
         "security.protocol",
     ),
     *("ssl.ca.location", "ssl.certificate.location", "ssl.key.location"),
+    *("group.instance.id", "group.protocol", "group.remote.assignor", "max.poll.interval.ms"),
     *("transaction.timeout.ms", "transactional.id", "kafka.group.id", "kafka.isolation.level", "spark.driver.memory"),
     *("cluster.id", "directory.id", "partition.metadata", "tailrace.query", "kafka.example.org"),
     *("org.apache.commons", "org.apache.kafka", "org.apache.spark", "cluster.bootstrap", "cluster.kill"),

@@ -671,7 +671,7 @@ async def test_api_versions_lists_the_routes_and_the_finalized_features(version:
         ]
         supported = {f.name: (f.min_version, f.max_version) for f in answer.supported_features}
         # As Kafka 4.3.1: no metadata.version below 3.3-IV3, and what may be off is told from version 4 on only.
-        may_be_off = {"transaction.version": (0, 2)} if version >= 4 else {}
+        may_be_off = {"group.version": (0, 1), "transaction.version": (0, 2)} if version >= 4 else {}
         assert supported == {elr: (1, 1), "metadata.version": (7, 25), **may_be_off}
 
 

@@ -4,14 +4,22 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Iterable, Mapping
-from typing import Annotated, Any, Final
+from typing import Annotated, Final
 
 import typer
 
 from tailrace.cli.daily.connection import Bootstrap, Json, counted, given, say, table
 from tailrace.cli.daily.nodes import EARLIEST, LATEST, Nodes, nodes
 from tailrace.cli.daily.refusals import RefusedError, Yes, confirm
-from tailrace.kafka.consumer_protocol import partitions_of
+from tailrace.errors import ErrorCode
+from tailrace.kafka.described_groups import (
+    CONSUMER,
+    DescribedGroup,
+    DescribedGroupMember,
+    is_of_another_kind,
+    of_classic,
+    of_consumer,
+)
 from tailrace.kafka.lag import lag
 from tailrace.metadata.moves import Partition, portions
 from tailrace.net.address import Address
@@ -25,17 +33,18 @@ app = typer.Typer(
     help="Consumer groups, their members and their lag.",
 )
 Group = Annotated[str, typer.Argument(help="group id", callback=given)]
+_OF_ANOTHER_KIND: Final = frozenset({ErrorCode.GROUP_ID_NOT_FOUND})
 _TARGETS: Final = {"earliest": EARLIEST, "latest": LATEST}
 
 
 @app.command("list")
 def list_groups(bootstrap: Bootstrap = None) -> None:
-    """All groups with their state."""
+    """All groups with their state and type."""
     found = {}
     with nodes(bootstrap) as cluster:
-        for _, _, answer in cluster.ask_each(m.ListGroupsRequest(states_filter=[]), 4):
-            found.update({group.group_id: (group.group_state, group.protocol_type) for group in answer.groups})
-    table(("group", "state", "protocol"), [(group, *rest) for group, rest in sorted(found.items())])
+        for _, _, answer in cluster.ask_each(m.ListGroupsRequest(states_filter=[], types_filter=[]), 5):
+            found.update({row.group_id: (row.group_state, row.group_type, row.protocol_type) for row in answer.groups})
+    table(("group", "state", "type", "protocol"), [(group, *rest) for group, rest in sorted(found.items())])
 
 
 @app.command(short_help="Members with their partitions, committed offsets and lag.")
@@ -53,7 +62,8 @@ def describe(group: Group, as_data: Json = False, bootstrap: Bootstrap = None) -
     if as_data:
         say(json.dumps(_data(described, rows)))
         return
-    say(f"{printable(group)}: {described.group_state}, {counted(len(described.members), 'member')}")
+    kind = ", consumer protocol" if described.type == CONSUMER else ""
+    say(f"{printable(group)}: {described.state}, {counted(len(described.members), 'member')}{kind}")
     if rows or not idle:
         table(
             ("topic", "partition", "committed", "end offset", "lag", "member", "client", "host"),
@@ -66,12 +76,14 @@ def describe(group: Group, as_data: Json = False, bootstrap: Bootstrap = None) -
         )
 
 
-def _owners(members: Iterable[Any]) -> dict[Partition, Any]:
+def _owners(members: Iterable[DescribedGroupMember]) -> dict[Partition, DescribedGroupMember]:
     """The member that has each partition."""
-    return {key: member for member in members for key in partitions_of(bytes(member.member_assignment))}
+    return {key: member for member in members for key in member.partitions}
 
 
-def _row(key: Partition, committed: int | None, end: int | None, owner: Any) -> dict[str, object]:
+def _row(
+    key: Partition, committed: int | None, end: int | None, owner: DescribedGroupMember | None
+) -> dict[str, object]:
     """A partition in the REST API's names; None where there is no commit, no member, no topic or no leader."""
     return {
         "topic_name": key[0],
@@ -85,15 +97,16 @@ def _row(key: Partition, committed: int | None, end: int | None, owner: Any) -> 
     }
 
 
-def _data(described: Any, rows: list[dict[str, object]]) -> dict[str, object]:
+def _data(described: DescribedGroup, rows: list[dict[str, object]]) -> dict[str, object]:
     return {
         "consumer_group_id": described.group_id,
-        "state": described.group_state,
-        "partition_assignor": described.protocol_data,
+        "state": described.state,
+        "type": described.type,
+        "partition_assignor": described.assignor,
         "consumers": [
             {
                 "consumer_id": member.member_id,
-                "instance_id": member.group_instance_id,
+                "instance_id": member.instance_id,
                 "client_id": member.client_id,
                 "host": member.client_host,
             }
@@ -103,12 +116,20 @@ def _data(described: Any, rows: list[dict[str, object]]) -> dict[str, object]:
     }
 
 
-def _described(cluster: Nodes, group: str, at: Address) -> Any:
-    """The group's row; raises RefusedError if there is no such group (v6 says so, KIP-1043)."""
-    for row in cluster.ask(m.DescribeGroupsRequest(groups=[group]), 6, at).groups:
-        if row.group_id == group and row.group_state != "Dead":
-            return row
-    raise RefusedError(f"{group}: no such group; `tailrace group list` names the groups")
+def _described(cluster: Nodes, group: str, at: Address) -> DescribedGroup:
+    """The group; raises RefusedError if there is no such group (DescribeGroups v6 says so, KIP-1043)."""
+    found: DescribedGroup | None = None
+    asked = m.DescribeGroupsRequest(groups=[group])
+    (row,) = cluster.ask(asked, 6, at, handled=_OF_ANOTHER_KIND).groups
+    if row.group_state != "Dead":
+        found = of_classic(row)
+    elif is_of_another_kind(row.error_message):
+        request = m.ConsumerGroupDescribeRequest(group_ids=[group], include_authorized_operations=False)
+        (row,) = cluster.ask(request, 1, at, handled=_OF_ANOTHER_KIND).groups
+        found = of_consumer(row) if not row.error_code else None
+    if found is None:
+        raise RefusedError(f"{group}: no such group; `tailrace group list` names the groups")
+    return found
 
 
 def _committed(cluster: Nodes, group: str, at: Address) -> dict[Partition, int]:

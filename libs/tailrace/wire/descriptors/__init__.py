@@ -1,4 +1,4 @@
-"""Messages kafka-python has no schema for: KIP-631's between brokers and controllers, and Tailrace's private APIs.
+"""Messages kafka-python has no schema for: KIP-848's, KIP-631's between roles, and Tailrace's private APIs.
 
 Each class is built from the JSON file of its name in this folder, in Kafka's schema format. Private APIs are spoken on
 internal listeners only (keys from 10000) and never appear in ApiVersions.
@@ -7,6 +7,18 @@ internal listeners only (keys from 10000) and never appear in ApiVersions.
 from __future__ import annotations
 
 from kafka.protocol.api_message import ApiMessage
+
+
+class ConsumerGroupHeartbeatRequest(ApiMessage, load_json=__name__): ...
+
+
+class ConsumerGroupHeartbeatResponse(ApiMessage, load_json=__name__): ...
+
+
+class ConsumerGroupDescribeRequest(ApiMessage, load_json=__name__): ...
+
+
+class ConsumerGroupDescribeResponse(ApiMessage, load_json=__name__): ...
 
 
 class PreambleRequest(ApiMessage, load_json=__name__): ...

@@ -740,6 +740,283 @@ class BrokerRegistrationResponse(ApiMessage):
     def with_header(self, correlation_id: int = 0, client_id: str = "kafka-python") -> None: ...
 
 
+class ConsumerGroupDescribeRequest(ApiMessage):
+    group_ids: list[str]
+    include_authorized_operations: bool
+    def __init__(
+        self,
+        *args: Any,
+        group_ids: list[str] = ...,
+        include_authorized_operations: bool = ...,
+        version: int | None = None,
+        **kwargs: Any,
+    ) -> None: ...
+    @property
+    def version(self) -> int | None: ...
+    def to_dict(self, meta: bool = False, json: bool = True) -> dict[str, Any]: ...
+    name: str
+    type: str
+    API_KEY: int
+    API_VERSION: int
+    valid_versions: tuple[int, int]
+    min_version: int
+    max_version: int
+    @property
+    def header(self) -> Any: ...
+    @classmethod
+    def is_request(cls) -> bool: ...
+    def expect_response(self) -> bool: ...
+    def with_header(self, correlation_id: int = 0, client_id: str = "kafka-python") -> None: ...
+
+
+class ConsumerGroupDescribeResponse(ApiMessage):
+    class DescribedGroup(DataContainer):
+        class Member(DataContainer):
+            class Assignment(DataContainer):
+                class TopicPartitions(DataContainer):
+                    topic_id: uuid.UUID
+                    topic_name: str
+                    partitions: list[int]
+                    def __init__(
+                        self,
+                        *args: Any,
+                        topic_id: uuid.UUID = ...,
+                        topic_name: str = ...,
+                        partitions: list[int] = ...,
+                        version: int | None = None,
+                        **kwargs: Any,
+                    ) -> None: ...
+                    @property
+                    def version(self) -> int | None: ...
+                    def to_dict(self, meta: bool = False, json: bool = True) -> dict[str, Any]: ...
+
+                topic_partitions: list[TopicPartitions]
+                def __init__(
+                    self,
+                    *args: Any,
+                    topic_partitions: list[TopicPartitions] = ...,
+                    version: int | None = None,
+                    **kwargs: Any,
+                ) -> None: ...
+                @property
+                def version(self) -> int | None: ...
+                def to_dict(self, meta: bool = False, json: bool = True) -> dict[str, Any]: ...
+
+            member_id: str
+            instance_id: str | None
+            rack_id: str | None
+            member_epoch: int
+            client_id: str
+            client_host: str
+            subscribed_topic_names: list[str]
+            subscribed_topic_regex: str | None
+            assignment: Assignment
+            target_assignment: Assignment
+            member_type: int
+            def __init__(
+                self,
+                *args: Any,
+                member_id: str = ...,
+                instance_id: str | None = ...,
+                rack_id: str | None = ...,
+                member_epoch: int = ...,
+                client_id: str = ...,
+                client_host: str = ...,
+                subscribed_topic_names: list[str] = ...,
+                subscribed_topic_regex: str | None = ...,
+                assignment: Assignment = ...,
+                target_assignment: Assignment = ...,
+                member_type: int = ...,
+                version: int | None = None,
+                **kwargs: Any,
+            ) -> None: ...
+            @property
+            def version(self) -> int | None: ...
+            def to_dict(self, meta: bool = False, json: bool = True) -> dict[str, Any]: ...
+
+        error_code: int
+        error_message: str | None
+        group_id: str
+        group_state: str
+        group_epoch: int
+        assignment_epoch: int
+        assignor_name: str
+        members: list[Member]
+        authorized_operations: int
+        def __init__(
+            self,
+            *args: Any,
+            error_code: int = ...,
+            error_message: str | None = ...,
+            group_id: str = ...,
+            group_state: str = ...,
+            group_epoch: int = ...,
+            assignment_epoch: int = ...,
+            assignor_name: str = ...,
+            members: list[Member] = ...,
+            authorized_operations: int = ...,
+            version: int | None = None,
+            **kwargs: Any,
+        ) -> None: ...
+        @property
+        def version(self) -> int | None: ...
+        def to_dict(self, meta: bool = False, json: bool = True) -> dict[str, Any]: ...
+
+    throttle_time_ms: int
+    groups: list[DescribedGroup]
+    def __init__(
+        self,
+        *args: Any,
+        throttle_time_ms: int = ...,
+        groups: list[DescribedGroup] = ...,
+        version: int | None = None,
+        **kwargs: Any,
+    ) -> None: ...
+    @property
+    def version(self) -> int | None: ...
+    def to_dict(self, meta: bool = False, json: bool = True) -> dict[str, Any]: ...
+    name: str
+    type: str
+    API_KEY: int
+    API_VERSION: int
+    valid_versions: tuple[int, int]
+    min_version: int
+    max_version: int
+    @property
+    def header(self) -> Any: ...
+    @classmethod
+    def is_request(cls) -> bool: ...
+    def expect_response(self) -> bool: ...
+    def with_header(self, correlation_id: int = 0, client_id: str = "kafka-python") -> None: ...
+
+
+class ConsumerGroupHeartbeatRequest(ApiMessage):
+    class TopicPartitions(DataContainer):
+        topic_id: uuid.UUID
+        partitions: list[int]
+        def __init__(
+            self,
+            *args: Any,
+            topic_id: uuid.UUID = ...,
+            partitions: list[int] = ...,
+            version: int | None = None,
+            **kwargs: Any,
+        ) -> None: ...
+        @property
+        def version(self) -> int | None: ...
+        def to_dict(self, meta: bool = False, json: bool = True) -> dict[str, Any]: ...
+
+    group_id: str
+    member_id: str
+    member_epoch: int
+    instance_id: str | None
+    rack_id: str | None
+    rebalance_timeout_ms: int
+    subscribed_topic_names: list[str] | None
+    subscribed_topic_regex: str | None
+    server_assignor: str | None
+    topic_partitions: list[TopicPartitions] | None
+    def __init__(
+        self,
+        *args: Any,
+        group_id: str = ...,
+        member_id: str = ...,
+        member_epoch: int = ...,
+        instance_id: str | None = ...,
+        rack_id: str | None = ...,
+        rebalance_timeout_ms: int = ...,
+        subscribed_topic_names: list[str] | None = ...,
+        subscribed_topic_regex: str | None = ...,
+        server_assignor: str | None = ...,
+        topic_partitions: list[TopicPartitions] | None = ...,
+        version: int | None = None,
+        **kwargs: Any,
+    ) -> None: ...
+    @property
+    def version(self) -> int | None: ...
+    def to_dict(self, meta: bool = False, json: bool = True) -> dict[str, Any]: ...
+    name: str
+    type: str
+    API_KEY: int
+    API_VERSION: int
+    valid_versions: tuple[int, int]
+    min_version: int
+    max_version: int
+    @property
+    def header(self) -> Any: ...
+    @classmethod
+    def is_request(cls) -> bool: ...
+    def expect_response(self) -> bool: ...
+    def with_header(self, correlation_id: int = 0, client_id: str = "kafka-python") -> None: ...
+
+
+class ConsumerGroupHeartbeatResponse(ApiMessage):
+    class Assignment(DataContainer):
+        class TopicPartitions(DataContainer):
+            topic_id: uuid.UUID
+            partitions: list[int]
+            def __init__(
+                self,
+                *args: Any,
+                topic_id: uuid.UUID = ...,
+                partitions: list[int] = ...,
+                version: int | None = None,
+                **kwargs: Any,
+            ) -> None: ...
+            @property
+            def version(self) -> int | None: ...
+            def to_dict(self, meta: bool = False, json: bool = True) -> dict[str, Any]: ...
+
+        topic_partitions: list[TopicPartitions]
+        def __init__(
+            self,
+            *args: Any,
+            topic_partitions: list[TopicPartitions] = ...,
+            version: int | None = None,
+            **kwargs: Any,
+        ) -> None: ...
+        @property
+        def version(self) -> int | None: ...
+        def to_dict(self, meta: bool = False, json: bool = True) -> dict[str, Any]: ...
+
+    throttle_time_ms: int
+    error_code: int
+    error_message: str | None
+    member_id: str | None
+    member_epoch: int
+    heartbeat_interval_ms: int
+    assignment: Assignment | None
+    def __init__(
+        self,
+        *args: Any,
+        throttle_time_ms: int = ...,
+        error_code: int = ...,
+        error_message: str | None = ...,
+        member_id: str | None = ...,
+        member_epoch: int = ...,
+        heartbeat_interval_ms: int = ...,
+        assignment: Assignment | None = ...,
+        version: int | None = None,
+        **kwargs: Any,
+    ) -> None: ...
+    @property
+    def version(self) -> int | None: ...
+    def to_dict(self, meta: bool = False, json: bool = True) -> dict[str, Any]: ...
+    name: str
+    type: str
+    API_KEY: int
+    API_VERSION: int
+    valid_versions: tuple[int, int]
+    min_version: int
+    max_version: int
+    @property
+    def header(self) -> Any: ...
+    @classmethod
+    def is_request(cls) -> bool: ...
+    def expect_response(self) -> bool: ...
+    def with_header(self, correlation_id: int = 0, client_id: str = "kafka-python") -> None: ...
+
+
 class DescribeCleanerRequest(ApiMessage):
     topic_id: uuid.UUID
     def __init__(

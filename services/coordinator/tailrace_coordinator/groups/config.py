@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Final
 
 from tailrace.config import Config
+from tailrace_coordinator.groups.assignors.assignors import ASSIGNORS
 from tailrace_coordinator.shards.kind import max_batch_bytes
+
+_KAFKA_CLASSES: Final = {
+    "org.apache.kafka.coordinator.group.assignor.UniformAssignor": "uniform",
+    "org.apache.kafka.coordinator.group.assignor.RangeAssignor": "range",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,6 +28,12 @@ class GroupConfig:
     group_max_session_timeout_ms: int = 1_800_000
     group_max_size: int = 2_147_483_647
     group_initial_rebalance_delay_ms: int = 3_000
+    group_consumer_session_timeout_ms: int = 45_000
+    group_consumer_heartbeat_interval_ms: int = 5_000
+    group_consumer_max_size: int = 2_147_483_647
+    group_consumer_assignors: tuple[str, ...] = tuple(ASSIGNORS)
+    group_consumer_assignment_interval_ms: int = 1_000
+    group_consumer_regex_refresh_interval_ms: int = 600_000
     offset_metadata_max_bytes: int = 4_096
     offsets_retention_ms: int = 7 * 24 * 3600 * 1000
     offsets_retention_check_interval_ms: int = 600_000
@@ -33,6 +47,12 @@ class GroupConfig:
     max_group_metadata_bytes: int = 16 * 1024 * 1024
 
 
+def _assignors(names: Iterable[str]) -> tuple[str, ...]:
+    """Those that are built in, by name or by the name of Kafka's class; all of them where none is."""
+    found = [_KAFKA_CLASSES.get(name, name) for name in names]
+    return tuple(name for name in dict.fromkeys(found) if name in ASSIGNORS) or tuple(ASSIGNORS)
+
+
 def group_config(config: Config) -> GroupConfig:
     """Returns what the group machine needs of the role's configuration."""
     return GroupConfig(
@@ -40,6 +60,12 @@ def group_config(config: Config) -> GroupConfig:
         group_max_session_timeout_ms=config.group_max_session_timeout_ms,
         group_max_size=config.group_max_size,
         group_initial_rebalance_delay_ms=config.group_initial_rebalance_delay_ms,
+        group_consumer_session_timeout_ms=config.group_consumer_session_timeout_ms,
+        group_consumer_heartbeat_interval_ms=config.group_consumer_heartbeat_interval_ms,
+        group_consumer_max_size=config.group_consumer_max_size,
+        group_consumer_assignors=_assignors(config.group_consumer_assignors),
+        group_consumer_assignment_interval_ms=config.group_consumer_assignment_interval_ms,
+        group_consumer_regex_refresh_interval_ms=config.group_consumer_regex_refresh_interval_ms,
         offset_metadata_max_bytes=config.offset_metadata_max_bytes,
         offsets_retention_ms=config.offsets_retention_minutes * 60_000,
         offsets_retention_check_interval_ms=config.offsets_retention_check_interval_ms,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tailrace.coordination.group_records import GroupRecord
+from tailrace.metadata.image import MetadataImage
 from tailrace.state import Decision, EndOfTransaction, InTransaction
 from tailrace_coordinator.groups.config import GroupConfig
 
@@ -26,17 +27,23 @@ def sync_key(group_id: str) -> TimerKey:
     return ("sync", group_id)
 
 
+def rebalance_key(group_id: str, member_id: str) -> TimerKey:
+    """The deadline by which a member of a consumer group must have given up partitions."""
+    return ("rebalance", group_id, member_id)
+
+
 def size_key(group_id: str) -> TimerKey:
     """The rebalance of a group that was loaded with more members than it may have."""
     return ("size", group_id)
 
 
 class GroupDecision(Decision[Written]):
-    """Collects the effects of one decision; now_ms is wall time."""
+    """Collects the effects of one decision; now_ms is wall time, image the cluster as it is known now."""
 
-    __slots__ = ("config", "now_ms")
+    __slots__ = ("config", "image", "now_ms")
 
-    def __init__(self, config: GroupConfig, now_ms: int) -> None:
+    def __init__(self, config: GroupConfig, now_ms: int, image: MetadataImage) -> None:
         super().__init__()
         self.config = config
         self.now_ms = now_ms
+        self.image = image

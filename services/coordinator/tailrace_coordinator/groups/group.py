@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import ClassVar, NamedTuple, TypeVar
+from uuid import UUID
 
 from tailrace.coordination.group_records import GroupRecord, OffsetCommitted
 from tailrace_coordinator.groups.decision import GroupDecision, TimerKey
@@ -50,6 +52,14 @@ class Listed:
     protocol_type: str
     state: str
     group_type: str
+
+
+@dataclass(frozen=True, slots=True)
+class Leaver:
+    """One member that goes, or an instance that an administrator removes without knowing its member id (KIP-345)."""
+
+    member_id: str
+    group_instance_id: str | None = None
 
 
 class Committer(NamedTuple):
@@ -109,8 +119,10 @@ class Group(ABC):
         return Listed(self.group_id, self.shown_protocol_type, str(self.state), self.group_type.value)
 
     @abstractmethod
-    def validate_offset_commit(self, decision: GroupDecision, who: Committer) -> None:
-        """Refuses those who may not commit; a member's commit is a sign of life. Raises ApiError.
+    def validate_offset_commit(
+        self, decision: GroupDecision, who: Committer, partitions: Iterable[tuple[UUID | None, int]]
+    ) -> None:
+        """Refuses those who may not commit for these; a classic member's commit is a sign of life. Raises ApiError.
 
         In a transaction (KIP-447) also a producer that does not say whose offsets it commits: what fences that one is
         its transactional id.
@@ -143,6 +155,10 @@ class Group(ABC):
     @abstractmethod
     def on_loaded(self, decision: GroupDecision) -> None:
         """Begins the deadlines of a group that was read from the log."""
+
+    def on_topics_changed(self, names: AbstractSet[str]) -> None:
+        """Notes that topics came, went, or have other partitions, where the group is assigned on the server."""
+        return
 
     @abstractmethod
     def timer_keys(self) -> Sequence[TimerKey]:

@@ -21,10 +21,14 @@ from tailrace_coordinator.groups.classic import join, leave, rebalance, sync
 from tailrace_coordinator.groups.classic.group import ClassicGroup
 from tailrace_coordinator.groups.classic.pending import PendingIds
 from tailrace_coordinator.groups.config import GroupConfig
+from tailrace_coordinator.groups.consumer import describe, expressions
+from tailrace_coordinator.groups.consumer import heartbeat as consumer_heartbeat
+from tailrace_coordinator.groups.consumer import leave as consumer_leave
+from tailrace_coordinator.groups.consumer.describe import ConsumerGroupDescription
 from tailrace_coordinator.groups.consumer.group import ConsumerGroup
 from tailrace_coordinator.groups.decision import EXPIRY_KEY, GroupDecision, Written, heartbeat_key
 from tailrace_coordinator.groups.ended_transactions import EndedTransactions, Moment
-from tailrace_coordinator.groups.group import Group, GroupDescription, Groups
+from tailrace_coordinator.groups.group import Group, GroupDescription, Groups, Leaver
 from tailrace_coordinator.groups.offsets import CommitHeader, Offsets, OffsetToCommit
 
 GroupEffects = Effects[Written]
@@ -36,10 +40,11 @@ class GroupMachine:
     A refusal is a reply too (an ApiError), so that it waits behind whatever it was decided on.
     """
 
-    __slots__ = ("config", "ended", "groups", "offsets", "pending_ids")
+    __slots__ = ("config", "ended", "groups", "image", "offsets", "pending_ids")
 
     def __init__(self, config: GroupConfig) -> None:
         self.config = config
+        self.image = MetadataImage()
         self.groups = Groups()
         self.offsets = Offsets()
         self.ended = EndedTransactions()
@@ -115,7 +120,7 @@ class GroupMachine:
 
     def join(self, now_ms: int, request: join.Join) -> GroupEffects:
         """Replies a JoinGroupResponse when the join phase ends."""
-        decision = GroupDecision(self.config, now_ms)
+        decision = self._decision(now_ms)
         created = join.join(decision, self.groups, request)
         if created is not None:
             self.groups[created.group_id] = created
@@ -126,7 +131,7 @@ class GroupMachine:
         self, now_ms: int, token: Token, request: SyncGroupRequest, assignments: Mapping[str, bytes]
     ) -> GroupEffects:
         """Replies a SyncGroupResponse when the leader's assignments, by member, are committed."""
-        decision = GroupDecision(self.config, now_ms)
+        decision = self._decision(now_ms)
         sync.sync(decision, self.groups, token, request, assignments)
         return decision.effects()
 
@@ -134,9 +139,32 @@ class GroupMachine:
         """Replies an ErrorCode."""
         return self._answer(now_ms, token, lambda decision: sync.heartbeat(decision, self.groups, request))
 
-    def leave(self, now_ms: int, token: Token, group_id: str, leavers: Sequence[leave.Leaver]) -> GroupEffects:
+    def consumer_heartbeat(self, now_ms: int, token: Token, beat: consumer_heartbeat.Heartbeat) -> GroupEffects:
+        """Replies a ConsumerGroupHeartbeatResponse."""
+        return self._answer(now_ms, token, lambda decision: consumer_heartbeat.heartbeat(decision, self.groups, beat))
+
+    def take_expressions(
+        self, now_ms: int, token: Token, group_id: str, found: Mapping[str, tuple[str, ...]], version: int
+    ) -> GroupEffects:
+        """Replies nothing: the topics of regular expressions, as ResolveExpressions asked for them."""
+
+        def decide(decision: GroupDecision) -> None:
+            group = self.groups.of_kind(ConsumerGroup, group_id)
+            if group is not None:
+                expressions.resolved(decision, group, found, version)
+
+        return self._answer(now_ms, token, decide)
+
+    def leave(self, now_ms: int, token: Token, group_id: str, leavers: Sequence[Leaver]) -> GroupEffects:
         """Replies one ErrorCode per leaver."""
-        return self._answer(now_ms, token, lambda decision: leave.leave(decision, self.groups, group_id, leavers))
+
+        def decide(decision: GroupDecision) -> list[ErrorCode]:
+            group = self.groups.of_kind(ConsumerGroup, group_id)
+            if group is not None:
+                return consumer_leave.remove_each(decision, group, leavers)
+            return leave.leave(decision, self.groups, group_id, leavers)
+
+        return self._answer(now_ms, token, decide)
 
     def commit(
         self, now_ms: int, token: Token, request: CommitHeader, positions: Sequence[OffsetToCommit]
@@ -293,19 +321,44 @@ class GroupMachine:
         return count
 
     def describe_groups(self, now_ms: int, token: Token, group_ids: Sequence[str]) -> GroupEffects:
-        """Replies {group id: GroupDescription, or None for a group that does not exist}.
+        """Replies {group id: GroupDescription, an ApiError, or None for a group that does not exist}.
 
         Leaves out what is too much for one decision; to be asked again.
         """
-        described: dict[str, GroupDescription | None] = {}
+        described: dict[str, GroupDescription | ApiError | None] = {}
         left = ROWS_A_DECISION
         for group_id in group_ids:
             group = self.groups.get(group_id)
             left -= 1 if group is None else 1 + group.member_count
             if left < 0 and described:
                 break
-            described[group_id] = None if group is None else group.describe()
+            try:
+                described[group_id] = None if group is None else group.describe()
+            except ApiError as refused:
+                described[group_id] = refused
         return self._answer(now_ms, token, lambda _: described)
+
+    def describe_consumer_groups(self, now_ms: int, token: Token, group_ids: Sequence[str]) -> GroupEffects:
+        """Replies {group id: ConsumerGroupDescription, or an ApiError}.
+
+        Leaves out what is too much for one decision; to be asked again.
+        """
+
+        def decide(decision: GroupDecision) -> dict[str, ConsumerGroupDescription | ApiError]:
+            described: dict[str, ConsumerGroupDescription | ApiError] = {}
+            left = ROWS_A_DECISION
+            for group_id in group_ids:
+                group = self.groups.get(group_id)
+                left -= 1 if group is None else 1 + group.member_count
+                if left < 0 and described:
+                    break
+                try:
+                    described[group_id] = describe.describe(decision, self.groups, group_id)
+                except ApiError as refused:
+                    described[group_id] = refused
+            return described
+
+        return self._answer(now_ms, token, decide)
 
     def list_groups(self, now_ms: int, token: Token, states: Collection[str], types: Collection[str]) -> GroupEffects:
         """Replies (Listed, ...): of these states (KIP-518) and types (KIP-848), lower case; empty ones take all."""
@@ -320,46 +373,52 @@ class GroupMachine:
 
     def on_loaded(self, now_ms: int, image: MetadataImage) -> GroupEffects:
         """Begins the deadlines of all groups."""
-        decision = GroupDecision(self.config, now_ms)
+        self.image = image
+        decision = self._decision(now_ms)
         self._schedule_expiry(decision)
         decision.act(Sweep(list(self.groups), self._begin_deadlines))
         return decision.effects()
 
     def _begin_deadlines(self, now_ms: int, group_id: str) -> GroupEffects:
-        decision = GroupDecision(self.config, now_ms)
+        decision = self._decision(now_ms)
         group = self.groups.get(group_id)
         if group is not None:
             group.on_loaded(decision)
         return decision.effects()
 
     def on_image(self, now_ms: int, delta: MetadataDelta) -> GroupEffects:
-        """Removes the offsets of deleted topics, also those of open transactions."""
+        """Removes the offsets of deleted topics, also those of open transactions; groups hear of all that changed."""
+        self.image = delta.new
+        for group in self.groups.values() if delta.changed_topics else ():
+            group.on_topics_changed(delta.changed_topics)
         if not delta.deleted_topics:
             return Effects()
-        decision = GroupDecision(self.config, now_ms)
+        decision = self._decision(now_ms)
         offsets.remove_of_topics(decision, self.offsets.pending, delta.deleted_topics)
         decision.act(Sweep(list(self.groups), partial(self._remove_offsets_of, delta.deleted_topics)))
         return decision.effects()
 
     def _remove_offsets_of(self, deleted: Mapping[str, UUID], now_ms: int, group_id: str) -> GroupEffects:
-        decision = GroupDecision(self.config, now_ms)
+        decision = self._decision(now_ms)
         offsets.remove_of_topics(decision, self.offsets.of_group(group_id).values(), deleted)
         return decision.effects()
 
     def on_timer(self, key: Hashable, now_ms: int) -> GroupEffects:
         """A deadline of `decision.py` has passed."""
-        decision = GroupDecision(self.config, now_ms)
+        decision = self._decision(now_ms)
         match key:
             case ("expiry",):
                 decision.act(Sweep(list(self.groups), self.expire_offsets))
                 self._schedule_expiry(decision)
             case (str(), str(group_id), *_) if (group := self.groups.of_kind(ClassicGroup, group_id)) is not None:
                 rebalance.on_deadline(decision, group, key)
+            case (str(), str(group_id), *_) if (consumers := self.groups.of_kind(ConsumerGroup, group_id)) is not None:
+                consumer_leave.on_deadline(decision, consumers, key)
         return decision.effects()
 
     def expire_offsets(self, now_ms: int, group_id: str) -> GroupEffects:
         """Removes expired offsets of a group, and the group that has neither members nor offsets left."""
-        decision = GroupDecision(self.config, now_ms)
+        decision = self._decision(now_ms)
         group = self.groups.get(group_id)
         if group is not None and offsets.expire(decision, group, self.offsets) and group.is_disused:
             self._remove(decision, group)
@@ -374,11 +433,14 @@ class GroupMachine:
         for record in group.tombstones():
             decision.append(record)
 
+    def _decision(self, now_ms: int) -> GroupDecision:
+        return GroupDecision(self.config, now_ms, self.image)
+
     def _answer(self, now_ms: int, token: Token, decide: Callable[[GroupDecision], object]) -> GroupEffects:
-        decision = GroupDecision(self.config, now_ms)
+        decision = self._decision(now_ms)
         try:
             decision.reply(token, decide(decision))
         except ApiError as refusal:
-            decision = GroupDecision(self.config, now_ms)
+            decision = self._decision(now_ms)
             decision.reply(token, refusal)
         return decision.effects()

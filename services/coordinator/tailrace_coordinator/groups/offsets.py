@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from uuid import UUID
 
@@ -86,7 +86,7 @@ def commit(
     decision: GroupDecision,
     groups: Mapping[str, Group],
     request: CommitHeader,
-    positions: Iterable[OffsetToCommit],
+    positions: Sequence[OffsetToCommit],
     producer: ProducerIdAndEpoch | None = None,
 ) -> list[ErrorCode]:
     """Decides an OffsetCommit, a TxnOffsetCommit if there is a producer; returns one code per position.
@@ -103,7 +103,7 @@ def commit(
             producer is not None,
             request.api_version,
         )
-        group.validate_offset_commit(decision, who)
+        group.validate_offset_commit(decision, who, ((each.topic_id, each.partition) for each in positions))
     elif request.generation_id >= 0:
         by_epoch = producer is None and request.api_version >= 9
         raise ApiError(ErrorCode.GROUP_ID_NOT_FOUND if by_epoch else ErrorCode.ILLEGAL_GENERATION)

@@ -5,6 +5,8 @@ from tailrace.wire.apis import ApiKey
 from tailrace_coordinator.handlers import (
     add_offsets_to_txn,
     add_partitions_to_txn,
+    consumer_group_describe,
+    consumer_group_heartbeat,
     delete_groups,
     describe_groups,
     describe_transactions,
@@ -34,6 +36,8 @@ HANDLERS: dict[int, Handler] = {
     ApiKey.LIST_GROUPS: list_groups.handle,
     ApiKey.DELETE_GROUPS: delete_groups.handle,
     ApiKey.OFFSET_DELETE: offset_delete.handle,
+    ApiKey.CONSUMER_GROUP_HEARTBEAT: consumer_group_heartbeat.handle,
+    ApiKey.CONSUMER_GROUP_DESCRIBE: consumer_group_describe.handle,
     ApiKey.INIT_PRODUCER_ID: init_producer_id.handle,
     ApiKey.ADD_PARTITIONS_TO_TXN: add_partitions_to_txn.handle,
     ApiKey.ADD_OFFSETS_TO_TXN: add_offsets_to_txn.handle,

@@ -1,7 +1,8 @@
 """DescribeGroups v0-6.
 
 v3 authorized operations (KIP-430). v4 group.instance.id (KIP-345). v6 GROUP_ID_NOT_FOUND with a message (KIP-1043);
-before it a group that does not exist is a Dead one without error. Metadata is shown of a stable group only.
+before it a group that does not exist, or that is of another kind, is a Dead one without error. Metadata is shown of a
+stable group only.
 """
 
 from __future__ import annotations
@@ -63,17 +64,15 @@ def _size_bytes(described: GroupDescription) -> int:
 
 
 def _row(group_id: str, described: GroupDescription | ApiError | None, version: int, budget: AnswerBudget) -> Any:
-    if isinstance(described, ApiError):
-        return _GROUP(group_id=group_id, error_code=described.code)
     if described is None:
+        described = ApiError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} not found.")
+    if isinstance(described, ApiError):
+        if described.code is not ErrorCode.GROUP_ID_NOT_FOUND:
+            return _GROUP(group_id=group_id, error_code=described.code)
         if version < 6:
             return _GROUP(group_id=group_id, group_state=GroupState.DEAD.value)
-        return _GROUP(
-            group_id=group_id,
-            group_state=GroupState.DEAD.value,
-            error_code=ErrorCode.GROUP_ID_NOT_FOUND,
-            error_message=f"Group {group_id} not found.",
-        )
+        dead = GroupState.DEAD.value
+        return _GROUP(group_id=group_id, group_state=dead, error_code=described.code, error_message=described.message)
     if not budget.take(_size_bytes(described)):
         return _GROUP(group_id=group_id, error_code=ErrorCode.MESSAGE_TOO_LARGE, error_message=TOO_LARGE)
     return _GROUP(

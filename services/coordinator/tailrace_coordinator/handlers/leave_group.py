@@ -10,7 +10,7 @@ from tailrace.errors import ErrorCode
 from tailrace.net.context import Context
 from tailrace.wire.messages import LeaveGroupRequest, LeaveGroupResponse
 from tailrace_coordinator.coordinator import Coordinator
-from tailrace_coordinator.groups.classic.leave import Leaver
+from tailrace_coordinator.groups.group import Leaver
 
 
 async def handle(request: LeaveGroupRequest, context: Context, coordinator: Coordinator) -> LeaveGroupResponse:

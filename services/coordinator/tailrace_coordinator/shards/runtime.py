@@ -26,6 +26,7 @@ from tailrace_coordinator.shards.kind import MOST_ID_BYTES, CoordinatorShard, Sh
 from tailrace_coordinator.shards.owned_shard import Decide, OwnedShard
 from tailrace_coordinator.shards.partition_log import Barrier, OwnedPartition, ShardLog
 
+Act = Callable[[OwnedPartition, Any], None]
 DecideOnRows = Callable[[Sequence[Any], Any, int, int], Effects[Any]]  # (rows, machine, now_ms, token)
 
 
@@ -52,7 +53,7 @@ class Surroundings:
     deadlines: Deadlines
     logs: Callable[[OwnedPartition], ShardLog]
     load_wait_ms: float = 0  # how long requests wait for a shard that is being loaded
-    act: Callable[[OwnedPartition, Any], None] = _nothing_to_do  # what a machine wants done, once it is committed
+    act: Act = _nothing_to_do  # what a machine wants done, once it is committed
 
 
 @dataclass(frozen=True, slots=True)

@@ -58,6 +58,7 @@ class Split(NamedTuple):
 
 _SPLITS: dict[int, Split] = {
     ApiKey.DESCRIBE_GROUPS: Split(GROUP_METADATA_TOPIC, 0, "groups", "", "groups"),
+    ApiKey.CONSUMER_GROUP_DESCRIBE: Split(GROUP_METADATA_TOPIC, 0, "group_ids", "", "groups"),
     ApiKey.DELETE_GROUPS: Split(GROUP_METADATA_TOPIC, 0, "groups_names", "", "results"),
     ApiKey.OFFSET_FETCH: Split(GROUP_METADATA_TOPIC, 8, "groups", "group_id", "groups"),
     ApiKey.DESCRIBE_TRANSACTIONS: Split(TRANSACTION_STATE_TOPIC, 0, "transactional_ids", "", "transaction_states"),

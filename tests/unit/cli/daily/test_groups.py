@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 from struct import pack
 from typing import Any
+from uuid import UUID
 
 import pytest
 from typer.testing import CliRunner, Result
 
 from support.refusing_cluster import RefusingCluster
 from tailrace.cli.daily import app, nodes, refusals
+from tailrace.errors import ErrorCode
 from tailrace.wire import messages as m
 from tailrace.wire.apis import ApiKey
 
@@ -75,6 +77,62 @@ def test_one_member_is_no_plural(monkeypatch: pytest.MonkeyPatch) -> None:
     assert done.output.startswith("readers: Stable, 1 member\n")
     refused = typed(Alone(), ["group", "reset", "readers"], monkeypatch)
     assert refused.output.startswith("readers has 1 member, and ")
+
+
+class OfConsumers(Living):
+    """The same members in a group of the consumer protocol (KIP-848)."""
+
+    def answer(self, message: Any) -> Any:
+        if isinstance(message, m.ConsumerGroupDescribeRequest):
+            return m.ConsumerGroupDescribeResponse(groups=[_consumer_group(message.group_ids[0])])
+        answer = super().answer(message)
+        if isinstance(answer, m.DescribeGroupsResponse):
+            group = answer.groups[0]
+            group.error_code, group.group_state, group.members = ErrorCode.GROUP_ID_NOT_FOUND, "Dead", []
+            group.error_message = f"Group {group.group_id} is not a classic group."
+        return answer
+
+
+def _consumer_group(name: str) -> Any:
+    group = m.ConsumerGroupDescribeResponse.DescribedGroup
+    assignment = group.Member.Assignment
+    owned = assignment.TopicPartitions(topic_id=UUID(int=1), topic_name="orders", partitions=[0, 1])
+    members = [
+        group.Member(
+            member_id=member_id,
+            client_id="billing",
+            client_host="/127.0.0.1",
+            subscribed_topic_names=["orders"],
+            assignment=assignment(topic_partitions=topics),
+            target_assignment=assignment(topic_partitions=[]),
+        )
+        for member_id, topics in (("busy-1", [owned]), ("idle-2", []))
+    ]
+    return group(group_id=name, group_state="Reconciling", assignor_name="uniform", members=members)
+
+
+def test_a_group_of_the_consumer_protocol_is_shown_as_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    done = typed(OfConsumers(), ["group", "describe", "readers"], monkeypatch)
+    assert [line.split() for line in done.output.splitlines()] == [
+        ["readers:", "Reconciling,", "2", "members,", "consumer", "protocol"],
+        ["topic", "partition", "committed", "end", "offset", "lag", "member", "client", "host"],
+        ["orders", "0", "3", "5", "2", "busy-1", "billing", "/127.0.0.1"],
+        ["orders", "1", "-", "5", "-", "busy-1", "billing", "/127.0.0.1"],
+        ["member", "without", "partitions", "client", "host"],
+        ["idle-2", "billing", "/127.0.0.1"],
+    ]
+    said = json.loads(typed(OfConsumers(), ["group", "describe", "readers", "--json"], monkeypatch).output)
+    assert (said["type"], said["partition_assignor"]) == ("CONSUMER", "uniform")
+    refused = typed(OfConsumers(), ["group", "reset", "readers"], monkeypatch)
+    assert refused.output.startswith("readers has 2 members, and ")
+
+
+def test_the_list_tells_the_types_of_groups(monkeypatch: pytest.MonkeyPatch) -> None:
+    done = typed(RefusingCluster(), ["group", "list"], monkeypatch)
+    assert [line.split() for line in done.output.splitlines()] == [
+        ["group", "state", "type", "protocol"],
+        ["readers", "Empty", "classic", "consumer"],
+    ]
 
 
 def test_a_live_group_without_commits_is_no_empty_table(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,8 +5,8 @@ import pytest
 from support.groups import START_MS, Driver, member_of
 from tailrace.coordination.group_records import OffsetCommitted, decode
 from tailrace.errors import ErrorCode
-from tailrace_coordinator.groups.classic.leave import Leaver
 from tailrace_coordinator.groups.config import GroupConfig
+from tailrace_coordinator.groups.group import Leaver
 from tailrace_coordinator.groups.offsets import CommitHeader, OffsetToCommit
 
 RETENTION_MS = 7 * 24 * 3600 * 1000

@@ -3,6 +3,7 @@
 import json
 import re
 import struct
+from uuid import UUID
 
 import httpx
 import pytest
@@ -10,7 +11,7 @@ import pytest
 from support.rest_backend import MemoryBackend, MemoryGroup
 from tailrace.errors import MOST_MESSAGE_CHARS, ApiError, ErrorCode
 from tailrace.wire.hot.producers import DescribedProducer, PartitionProducers, pack
-from tailrace.wire.messages import DescribeCleanerResponse, DescribeGroupsResponse
+from tailrace.wire.messages import ConsumerGroupDescribeResponse, DescribeCleanerResponse, DescribeGroupsResponse
 
 ROOT = "/v3/clusters/memory"
 NO_SUCH_TOPIC = {"error_code": 40403, "message": "This server does not host this topic-partition."}
@@ -230,6 +231,28 @@ async def test_altering_is_all_or_none(http: httpx.AsyncClient, backend: MemoryB
     assert (await http.post(here, json={"data": [{"name": "retention.ms", "operation": "DELETE"}]})).status_code == 204
     assert await retention_of(http, "orders") == ("604800000", True)
     assert refusal(await http.post(f"{ROOT}/topics/none/configs:alter", json={"data": [good]})) == (404, 40403)
+
+
+async def test_a_group_of_the_consumer_protocol_has_its_type_its_members_and_what_they_own(
+    http: httpx.AsyncClient, backend: MemoryBackend
+) -> None:
+    group = ConsumerGroupDescribeResponse.DescribedGroup
+    assignment = group.Member.Assignment
+    owned = assignment.TopicPartitions(topic_id=UUID(int=1), topic_name="orders", partitions=[0])
+    member = group.Member(
+        member_id="m-1",
+        client_id="app",
+        client_host="/10.0.0.1",
+        subscribed_topic_names=["orders"],
+        assignment=assignment(topic_partitions=[owned]),
+        target_assignment=assignment(topic_partitions=[]),
+    )
+    backend.groups["modern"] = MemoryGroup("Reconciling", [member], {}, type="consumer")
+    here = f"{ROOT}/consumer-groups/modern"
+    found = (await http.get(here)).json()
+    assert (found["state"], found["type"], found["partition_assignor"]) == ("RECONCILING", "CONSUMER", "uniform")
+    (owned_row,) = (await http.get(f"{here}/consumers/m-1/assignments")).json()["data"]
+    assert (owned_row["topic_name"], owned_row["partition_id"]) == ("orders", 0)
 
 
 async def test_a_group_shows_members_assignments_and_lag(http: httpx.AsyncClient, backend: MemoryBackend) -> None:

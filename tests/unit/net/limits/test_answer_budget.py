@@ -16,6 +16,7 @@ from support.coordinator import Stage, image
 from support.metadata import after, cluster, topic, topic_id
 from tailrace.config import Config
 from tailrace.errors import ApiError, ErrorCode
+from tailrace.kafka.features import GROUP_VERSION
 from tailrace.kafka.topics import TRANSACTION_STATE_TOPIC
 from tailrace.metadata.image import MetadataImage, PartitionImage, ShardImage, TopicImage
 from tailrace.metadata.records import ClientQuotaRecord, PartitionChangeRecord, QuotaEntity
@@ -31,6 +32,10 @@ Asked: TypeAlias = Callable[[m.ApiMessage, int], Awaitable[Any]]
 OF_COORDINATOR: dict[ApiKey, tuple[m.ApiMessage, int]] = {
     ApiKey.LIST_GROUPS: (m.ListGroupsRequest(states_filter=[], types_filter=[]), 5),
     ApiKey.DESCRIBE_GROUPS: (m.DescribeGroupsRequest(groups=["g"], include_authorized_operations=False), 6),
+    ApiKey.CONSUMER_GROUP_DESCRIBE: (
+        m.ConsumerGroupDescribeRequest(group_ids=["h"], include_authorized_operations=False),
+        1,
+    ),
     ApiKey.OFFSET_FETCH: (m.OffsetFetchRequest(group_id="g", topics=None), 7),
     ApiKey.LIST_TRANSACTIONS: (
         m.ListTransactionsRequest(
@@ -72,6 +77,7 @@ BOUNDED_OTHERWISE = {
     ApiKey.API_VERSIONS: "a row for each API",
     ApiKey.JOIN_GROUP: "the largest record of a group",
     ApiKey.SYNC_GROUP: "the largest record of a group",
+    ApiKey.CONSUMER_GROUP_HEARTBEAT: "the partitions of one member",
     ApiKey.DESCRIBE_ACLS: "refused",
     ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS: "no credentials",
 }
@@ -115,7 +121,10 @@ async def coordinator(path: Path) -> AsyncIterator[Asked]:
         )
     }
     shards = {(TRANSACTION_STATE_TOPIC, 0): ShardImage(TRANSACTION_STATE_TOPIC, 0, 0, 1)}
-    await stage.become(replace(base, topics={**base.topics, **topics}, shards={**base.shards, **shards}))
+    features = {GROUP_VERSION: 1}
+    await stage.become(
+        replace(base, topics={**base.topics, **topics}, shards={**base.shards, **shards}, features=features)
+    )
     row = m.OffsetCommitRequest.OffsetCommitRequestTopic
     offset = row.OffsetCommitRequestPartition(
         partition_index=0, committed_offset=1, committed_leader_epoch=-1, committed_metadata=""
@@ -133,6 +142,15 @@ async def coordinator(path: Path) -> AsyncIterator[Asked]:
         group_id="g", session_timeout_ms=10_000, member_id="", protocol_type="consumer", protocols=[protocol]
     )
     assert not codes(await stage.answered(stage.ask(join, 0)))
+    enter = m.ConsumerGroupHeartbeatRequest(
+        group_id="h",
+        member_id="m",
+        member_epoch=0,
+        rebalance_timeout_ms=1_000,
+        subscribed_topic_names=["t"],
+        topic_partitions=[],
+    )
+    assert not codes(await stage.answered(stage.ask(enter, 1)))
     try:
         yield stage.ask
     finally:

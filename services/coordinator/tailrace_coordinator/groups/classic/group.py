@@ -7,9 +7,10 @@ must survive (generation, members, assignments) changes through `GroupMetadata` 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from enum import StrEnum
+from uuid import UUID
 
 from tailrace.coordination.group_records import (
     GroupMetadata,
@@ -315,7 +316,9 @@ class ClassicGroup(Group):
         members = tuple(member.describe(protocol) for member in self.members.values())
         return GroupDescription(self.group_id, str(self.state), self.shown_protocol_type, protocol or "", members)
 
-    def validate_offset_commit(self, decision: GroupDecision, who: Committer) -> None:
+    def validate_offset_commit(
+        self, decision: GroupDecision, who: Committer, partitions: Iterable[tuple[UUID | None, int]]
+    ) -> None:
         if who.generation_id < 0 and self.state is GroupState.EMPTY:
             return
         if who.generation_id < 0 and not who.member_id and who.group_instance_id is None:

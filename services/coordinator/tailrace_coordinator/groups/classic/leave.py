@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from tailrace.errors import ApiError, ErrorCode
 from tailrace_coordinator.groups.classic.group import ClassicGroup, GroupState
@@ -14,15 +13,7 @@ from tailrace_coordinator.groups.classic.rebalance import (
     prepare_or_complete,
 )
 from tailrace_coordinator.groups.decision import GroupDecision, heartbeat_key
-from tailrace_coordinator.groups.group import Groups
-
-
-@dataclass(frozen=True, slots=True)
-class Leaver:
-    """One member that goes, or an instance that an administrator removes without knowing its member id (KIP-345)."""
-
-    member_id: str
-    group_instance_id: str | None = None
+from tailrace_coordinator.groups.group import Groups, Leaver
 
 
 def leave(decision: GroupDecision, groups: Groups, group_id: str, leavers: Sequence[Leaver]) -> list[ErrorCode]:

@@ -1,4 +1,4 @@
-"""Consumer groups and their lag: ListGroups v5, DescribeGroups v6, OffsetFetch v9, ListOffsets, DeleteGroups v2."""
+"""Consumer groups and their lag: ListGroups v5, DescribeGroups v6, ConsumerGroupDescribe v1, OffsetFetch v9."""
 
 from __future__ import annotations
 
@@ -10,7 +10,13 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from tailrace.errors import ApiError, ErrorCode
-from tailrace.kafka.consumer_protocol import partitions_of
+from tailrace.kafka.described_groups import (
+    DescribedGroup,
+    DescribedGroupMember,
+    is_of_another_kind,
+    of_classic,
+    of_consumer,
+)
 from tailrace.kafka.ids import TopicPartition
 from tailrace.kafka.lag import lag
 from tailrace.kafka.topics import GROUP_METADATA_TOPIC
@@ -18,6 +24,7 @@ from tailrace.metadata.moves import portions
 from tailrace.wire.hot.list_offsets import latest_offsets_request
 from tailrace.wire.messages import (
     ApiMessage,
+    ConsumerGroupDescribeRequest,
     DeleteGroupsRequest,
     DescribeGroupsRequest,
     ListGroupsRequest,
@@ -30,27 +37,6 @@ OFFSET_FETCH_BY_NAME = 9  # v10 addresses topics by id (KIP-848)
 LIST_OFFSETS_VERSION = 7
 
 
-class MemberRow(NamedTuple):
-    """One member and what it reads."""
-
-    member_id: str
-    instance_id: str | None
-    client_id: str
-    client_host: str
-    partitions: list[TopicPartition]
-
-
-class GroupRow(NamedTuple):
-    """One group; state and type in Kafka's words, upper case with underscores."""
-
-    group_id: str
-    state: str
-    type: str
-    protocol_type: str
-    assignor: str
-    members: list[MemberRow]
-
-
 class PartitionLag(NamedTuple):
     """How far a group is behind on one partition; the member is the one that has it now."""
 
@@ -58,7 +44,7 @@ class PartitionLag(NamedTuple):
     partition: int
     current_offset: int
     log_end_offset: int
-    member: MemberRow | None
+    member: DescribedGroupMember | None
 
     @property
     def lag(self) -> int:
@@ -70,7 +56,7 @@ def constant_case(word: str) -> str:
     return re.sub(r"(?<=[a-z])(?=[A-Z])", "_", word).upper()
 
 
-async def list_groups(backend: AdminBackend) -> list[GroupRow]:
+async def list_groups(backend: AdminBackend) -> list[DescribedGroup]:
     """All groups, without their members, by id."""
     answers = await backend.ask_coordinators(ListGroupsRequest(states_filter=[], types_filter=[]))
     for answer in answers:
@@ -78,28 +64,27 @@ async def list_groups(backend: AdminBackend) -> list[GroupRow]:
     return await backend.run(partial(_by_id, answers))
 
 
-def _by_id(answers: Iterable[Any]) -> list[GroupRow]:
-    found: dict[str, GroupRow] = {}
+def _by_id(answers: Iterable[Any]) -> list[DescribedGroup]:
+    found: dict[str, DescribedGroup] = {}
     for row in (row for answer in answers for row in answer.groups):
         state, kind = constant_case(row.group_state), constant_case(row.group_type or "classic")
-        found[row.group_id] = GroupRow(row.group_id, state, kind, row.protocol_type, "", [])
+        found[row.group_id] = DescribedGroup(row.group_id, state, kind, row.protocol_type, "", [])
     return [row for _, row in sorted(found.items())]
 
 
-async def describe(backend: AdminBackend, group_id: str) -> GroupRow:
-    """One group with its members; 404 for one that does not exist."""
+async def describe(backend: AdminBackend, group_id: str) -> DescribedGroup:
+    """One group with its members; 404 for one that does not exist. State in upper case with underscores."""
     request = DescribeGroupsRequest(groups=[group_id], include_authorized_operations=False)
     (row,) = (await _ask(backend, group_id, request)).groups
+    is_consumers = is_of_another_kind(row.error_message)
+    if is_consumers:
+        asked = ConsumerGroupDescribeRequest(group_ids=[group_id], include_authorized_operations=False)
+        (row,) = (await _ask(backend, group_id, asked)).groups
     if row.error_code == ErrorCode.GROUP_ID_NOT_FOUND or (not row.error_code and row.group_state == "Dead"):
         raise not_found(f"Consumer group {group_id} cannot be found.")
     check(row.error_code, row.error_message)
-    members = [_member(member) for member in row.members]
-    return GroupRow(group_id, constant_case(row.group_state), "CLASSIC", row.protocol_type, row.protocol_data, members)
-
-
-def _member(row: Any) -> MemberRow:
-    assigned = partitions_of(bytes(row.member_assignment or b""))
-    return MemberRow(row.member_id, row.group_instance_id, row.client_id, row.client_host, assigned)
+    found = of_consumer(row) if is_consumers else of_classic(row)
+    return found._replace(state=constant_case(found.state))
 
 
 async def delete(backend: AdminBackend, group_id: str) -> None:
@@ -118,7 +103,7 @@ async def _ask(backend: AdminBackend, group_id: str, request: ApiMessage) -> Any
         raise
 
 
-async def lags(backend: AdminBackend, group: GroupRow, only: TopicPartition | None = None) -> list[PartitionLag]:
+async def lags(backend: AdminBackend, group: DescribedGroup, only: TopicPartition | None = None) -> list[PartitionLag]:
     """The lag of every partition (or one) that the group has committed an offset for, by topic and partition."""
     offsets = await committed(backend, group.group_id)
     wanted = [pair for pair in offsets if only in (None, pair)]

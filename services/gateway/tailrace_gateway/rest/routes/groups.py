@@ -6,16 +6,17 @@ from http import HTTPStatus
 
 from fastapi import APIRouter, Response
 
+from tailrace.kafka.described_groups import DescribedGroup, DescribedGroupMember
 from tailrace_gateway.rest.errors import not_found
 from tailrace_gateway.rest.kafka import groups
-from tailrace_gateway.rest.kafka.groups import GroupRow, MemberRow, PartitionLag
+from tailrace_gateway.rest.kafka.groups import PartitionLag
 from tailrace_gateway.rest.models import Assignment, Consumer, ConsumerGroup, Lag, LagSummary, Listing
 from tailrace_gateway.rest.scope import ClusterScope, InCluster, Part
 
 router = APIRouter(prefix="/v3/clusters/{cluster_id}/consumer-groups", tags=["Consumer group"])
 
 
-def group_of(scope: ClusterScope, group: GroupRow) -> ConsumerGroup:
+def group_of(scope: ClusterScope, group: DescribedGroup) -> ConsumerGroup:
     """A group as a resource; its coordinator, as clients are told, is a live broker."""
     here = ("consumer-groups", group.group_id)
     live = next(scope.image.live_brokers(), None)
@@ -33,7 +34,7 @@ def group_of(scope: ClusterScope, group: GroupRow) -> ConsumerGroup:
     )
 
 
-def consumer_of(scope: ClusterScope, group_id: str, member: MemberRow) -> Consumer:
+def consumer_of(scope: ClusterScope, group_id: str, member: DescribedGroupMember) -> Consumer:
     """A member as a resource."""
     here = ("consumer-groups", group_id, "consumers", member.member_id)
     return Consumer(
@@ -91,7 +92,7 @@ def summary_of(scope: ClusterScope, group_id: str, rows: list[PartitionLag]) -> 
     )
 
 
-async def _member(scope: ClusterScope, group_id: str, consumer_id: str) -> MemberRow:
+async def _member(scope: ClusterScope, group_id: str, consumer_id: str) -> DescribedGroupMember:
     group = await groups.describe(scope.backend, group_id)
     for member in group.members:
         if member.member_id == consumer_id:

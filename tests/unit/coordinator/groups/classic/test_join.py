@@ -6,9 +6,9 @@ import pytest
 
 from support.groups import RANGE, Driver
 from tailrace.errors import ErrorCode
-from tailrace_coordinator.groups.classic.leave import Leaver
 from tailrace_coordinator.groups.classic.pending import GROUP_BYTES, ID_BYTES
 from tailrace_coordinator.groups.config import GroupConfig
+from tailrace_coordinator.groups.group import Leaver
 
 
 def stable(driver: Driver, **options: Any) -> str:

@@ -6,8 +6,8 @@ import pytest
 
 from support.groups import Driver
 from tailrace.errors import ErrorCode
-from tailrace_coordinator.groups.classic.leave import Leaver
 from tailrace_coordinator.groups.config import GroupConfig
+from tailrace_coordinator.groups.group import Leaver
 
 
 def pair(config: GroupConfig | None = None, **options: Any) -> tuple[Driver, str, str]:

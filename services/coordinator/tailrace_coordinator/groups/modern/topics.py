@@ -1,0 +1,39 @@
+"""The topics that a group subscribes to: their hash (KIP-1101) and what assignors see of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from hashlib import blake2b
+from uuid import UUID
+
+from tailrace.metadata.image import MetadataImage, TopicImage
+from tailrace_coordinator.groups.assignors.spec import TopicSpec
+
+
+def metadata_hash(names: Iterable[str], image: MetadataImage) -> int:
+    """Returns a number that changes with what an assignment depends on; 0 where none of the topics exists.
+
+    It is not Apache Kafka's number: a group that moves from one to the other is assigned anew once.
+    """
+    digest = blake2b(digest_size=8)
+    found = False
+    for name in sorted(names):
+        topic = image.topic(name)
+        if topic is not None:
+            found = True
+            _add(digest, topic, image)
+    return int.from_bytes(digest.digest(), signed=True) if found else 0
+
+
+def _add(digest: blake2b, topic: TopicImage, image: MetadataImage) -> None:
+    digest.update(topic.topic_id.bytes + len(topic.partitions).to_bytes(4))
+    for partition in topic.partitions:
+        brokers = (image.brokers.get(replica) for replica in partition.replicas)
+        racks = sorted({broker.rack for broker in brokers if broker is not None and broker.rack is not None})
+        digest.update(len(racks).to_bytes(4) + "".join(f"{rack}\0" for rack in racks).encode())
+
+
+def topic_specs(names: Iterable[str], image: MetadataImage) -> dict[UUID, TopicSpec]:
+    """Returns those of the topics that exist. No assignor looks at racks, as in Apache Kafka 4.4."""
+    topics = (image.topic(name) for name in names)
+    return {topic.topic_id: TopicSpec(len(topic.partitions)) for topic in topics if topic is not None}

@@ -1,0 +1,74 @@
+"""Matches the regular expressions of subscriptions against the names of topics, in a thread, and tells the group.
+
+Kafka's TopicRegexResolver. RE2 takes time that grows with the text alone, whatever the expression.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from typing import Any, Final
+
+import re2
+
+from tailrace.errors import ApiError, ErrorCode
+from tailrace.metadata.image import MetadataImage
+from tailrace_coordinator.groups.consumer.expressions import ResolveExpressions
+from tailrace_coordinator.shards.partition_log import OwnedPartition
+
+Tell = Callable[[OwnedPartition, ResolveExpressions, dict[str, tuple[str, ...]], int], Awaitable[Any]]
+_MOST_PROGRAM_BYTES: Final = 1 << 20
+
+
+def compiled(expression: str) -> Any:
+    """Returns the compiled expression. Raises ApiError INVALID_REGULAR_EXPRESSION."""
+    options = re2.Options()
+    options.log_errors = False
+    options.max_mem = _MOST_PROGRAM_BYTES
+    try:
+        return re2.compile(expression, options)
+    except re2.error as wrong:
+        why = wrong.args[0] if wrong.args else wrong
+        text = why.decode(errors="replace") if isinstance(why, bytes) else why
+        raise ApiError(
+            ErrorCode.INVALID_REGULAR_EXPRESSION,
+            f"SubscribedTopicRegex `{expression}` is not a valid regular expression: {text}.",
+        ) from wrong
+
+
+def matches(expressions: Iterable[str], names: Sequence[str]) -> dict[str, tuple[str, ...]]:
+    """Returns the topics of each expression, in the order of their names: it takes time that grows with both."""
+    found = {}
+    for expression in expressions:
+        pattern = compiled(expression)
+        found[expression] = tuple(sorted(name for name in names if pattern.fullmatch(name)))
+    return found
+
+
+class TopicRegexResolver:
+    """Obeys ResolveExpressions; `tell` hands the shard the topics, with the version of the image they are of."""
+
+    def __init__(self, image: Callable[[], MetadataImage], tell: Tell) -> None:
+        self._image = image
+        self._tell = tell
+        self._running: set[asyncio.Task[None]] = set()
+
+    def act(self, owned: OwnedPartition, action: ResolveExpressions) -> None:
+        """Begins; what a shard is not told because it went is matched again when it is loaded."""
+        task = asyncio.get_running_loop().create_task(self._resolve(owned, action))
+        self._running.add(task)
+        task.add_done_callback(self._running.discard)
+
+    async def _resolve(self, owned: OwnedPartition, action: ResolveExpressions) -> None:
+        image = self._image()
+        found = await asyncio.to_thread(matches, action.expressions, tuple(image.topics))
+        try:
+            await self._tell(owned, action, found, image.offset)
+        except ApiError:
+            return
+
+    async def close(self) -> None:
+        """Breaks off what is under way."""
+        for task in self._running:
+            task.cancel()
+        await asyncio.gather(*self._running, return_exceptions=True)
