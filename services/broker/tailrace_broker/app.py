@@ -254,7 +254,7 @@ def replication_backoff(environment: Environment) -> Backoff:
 
 
 def open_replicas(broker: Broker, follower: MetadataFollower, environment: Environment) -> Replicas:
-    """The fetchers of followers; they hear of each image."""
+    """The fetchers of followers, which follow each image from now on."""
     throttle = Throttle(
         partial(broker.config.rate, "follower.replication.throttled.rate"), environment.clock.monotonic_ms
     )
@@ -490,7 +490,7 @@ def open_lifecycle(
 
 
 def open_dir_watch(broker: Broker, lifecycle: Lifecycle, environment: Environment) -> DirWatch:
-    """Hears of log dirs that fail."""
+    """The watch over log dirs that fail."""
     on_dir_failed, config = broker.publisher.on_dir_failed, broker.config
     return DirWatch(broker.storage, on_dir_failed, lifecycle, config, environment.clock, environment.log)
 

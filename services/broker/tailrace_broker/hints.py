@@ -32,7 +32,7 @@ class Hints:
         return (image.leader, image.leader_epoch) if image.leader >= 0 else None
 
     def endpoints(self, nodes: Iterable[int], identity: Identity) -> list[tuple[int, str, int]]:
-        """(node id, host, port) as this client is told them."""
+        """(node id, host, port) as this client reaches them."""
         config = self._config.current
         found = []
         for node in sorted(nodes):

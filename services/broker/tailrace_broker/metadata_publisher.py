@@ -27,7 +27,7 @@ from tailrace_broker.partitions.wakeups import WakeUps
 
 
 class BrokerMetadataPublisher:
-    """Of one broker; subscribers hear of the partitions that changed."""
+    """Of one broker; subscribers get the partitions that changed."""
 
     def __init__(
         self,

@@ -58,6 +58,6 @@ async def serve_clients(
 
 
 def client_endpoint(config: Config, server: Server) -> Endpoint:
-    """What clients are told of the broker's own listener."""
+    """The endpoint of the broker's own listener, as it is registered."""
     address, protocol = server.addresses[0], SECURITY_PROTOCOLS[config.gateway_security_protocol]
     return Endpoint(CLIENT_ENDPOINT, address.host, address.port, protocol)

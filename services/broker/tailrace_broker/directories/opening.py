@@ -1,4 +1,4 @@
-"""The log directories as a start opens them: each locked, with its identity; what cannot be used is told apart."""
+"""The log directories as a start opens them: each locked, with its identity; one that cannot be read is offline."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def refuse_repeated(paths: Iterable[str]) -> None:
 
 
 def refuse_unusable(dirs: list[LogDir]) -> None:
-    """LogDirRefused where no dir is online, or two have one id: one is a copy of the other, and nobody knows which."""
+    """LogDirRefused where no dir is online, or two have one id: one is a copy of the other, it is unknown which."""
     online = [log_dir for log_dir in dirs if log_dir.failure is None]
     if not online:
         raise LogDirRefused("no log directory can be used: " + "; ".join(str(log_dir.failure) for log_dir in dirs))

@@ -19,7 +19,7 @@ from tailrace_broker.partitions.topics import Topics
 
 
 class Accounts(Protocol):
-    """Where the controller is told of directories: directories/assignments.py."""
+    """The way of directories to the controller: directories/assignments.py."""
 
     def assign(self, replica: tuple[UUID, int], directory_id: UUID) -> None:
         """As Assignments.assign."""
@@ -53,7 +53,7 @@ class ReplicaDirs:
         return log_dir is not None and log_dir.failure is None
 
     def report(self, partition: Partition) -> None:
-        """The controller is told where the replica lies, if its image says otherwise."""
+        """Reports to the controller where the replica lies, if its image says otherwise."""
         image = self._image().partition(partition.topic, partition.index)
         if image is not None and partition.offline:
             self._report(partition.topic, partition.topic_id, partition.index, image)

@@ -19,7 +19,7 @@ A_TURN_MS: Final = 5
 
 
 class Openings:
-    """What waits. Subscribers hear of those whose turn it is, and ask `waits` again for each that wants its log."""
+    """What waits. Subscribers get those whose turn it is, and ask `waits` again for each that wants its log."""
 
     def __init__(self, now_ms: Callable[[], float], call_soon: Callable[[Callable[[], None]], Any]) -> None:
         self._subscribers: list[Callable[[Iterator[TopicPartition]], None]] = []

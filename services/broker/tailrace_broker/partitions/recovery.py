@@ -44,7 +44,7 @@ class RecoveredLogs(Protocol):
 
 
 class Recoveries:
-    """All recoveries of a broker; subscribers hear of the partitions whose recovery is over, however it ended."""
+    """All recoveries of a broker; subscribers get the partitions whose recovery is over, however it ended."""
 
     def __init__(self, storage: RecoveredLogs, threads_per_dir: Callable[[], int], log: Any) -> None:
         self._subscribers: list[Callable[[Iterable[TopicPartition]], None]] = []
