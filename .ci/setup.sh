@@ -85,11 +85,3 @@ add_extra() {
   "$venv/bin/uv" pip install -q --python "$venv/bin/python" -c constraints.txt -r pyproject.toml --extra "$1" ||
     "$venv/bin/python" -m pip install -q -c constraints.txt -e ".[$1]"
 }
-
-# add_aside FOLDER PACKAGE: a package of another version than the environment's, into a folder of its own.
-add_aside() {
-  venv=$PWD/.venv
-  uv_environment
-  "$venv/bin/uv" pip install -q --python "$venv/bin/python" --target "$1" "$2" ||
-    "$venv/bin/python" -m pip install -q --target "$1" "$2"
-}

@@ -20,6 +20,16 @@ class TextFiles:
         """True where there is no such folder, or nothing in it."""
         return not self._files.exists(self._folder) or len(self._files.listStatus(self._folder)) == 0
 
+    def folders(self) -> list[str]:
+        """The names of the folders in it; none where it is not there."""
+        if not self._files.exists(self._folder):
+            return []
+        return [each.getPath().getName() for each in self._files.listStatus(self._folder) if each.isDirectory()]
+
+    def count(self) -> int:
+        """How many files are in it, those of its folders included."""
+        return int(self._files.getContentSummary(self._folder).getFileCount())
+
     def read(self, name: str) -> str | None:
         """The text of a file; None where there is none."""
         path = self._path(name)

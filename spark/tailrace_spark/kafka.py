@@ -9,6 +9,8 @@ from pyspark.sql import DataFrame, SparkSession
 
 from tailrace_spark.refusal import Refusal
 
+COMMITTED = {"kafka.isolation.level": "read_committed"}  # unless --kafka-option isolation.level says otherwise
+
 
 def client_options(pairs: Iterable[str]) -> dict[str, str]:
     """`security.protocol=SSL` as the connector wants it: {"kafka.security.protocol": "SSL"}. Raises Refusal."""
@@ -27,8 +29,9 @@ def connection(options: Any) -> dict[str, str]:
 
 
 def read_stream(spark: SparkSession, options: Any, topics: Iterable[str], **more: str) -> DataFrame:
-    """Records of the topics from the earliest on, with headers, a bounded number per batch."""
+    """Committed records of the topics from the earliest on, with headers, a bounded number per batch."""
     settings = {
+        **COMMITTED,
         **connection(options),
         "subscribe": ",".join(topics),
         "startingOffsets": "earliest",
@@ -40,8 +43,8 @@ def read_stream(spark: SparkSession, options: Any, topics: Iterable[str], **more
 
 
 def read_batch(spark: SparkSession, options: Any, topics: Iterable[str], **more: str) -> DataFrame:
-    """Records of the topics, from the earliest to the latest of now, with headers."""
-    settings = {**connection(options), "subscribe": ",".join(topics), "includeHeaders": "true", **more}
+    """Committed records of the topics, from the earliest to the latest of now, with headers."""
+    settings = {**COMMITTED, **connection(options), "subscribe": ",".join(topics), "includeHeaders": "true", **more}
     return spark.read.format("kafka").options(**settings).load()
 
 

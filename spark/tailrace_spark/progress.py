@@ -10,6 +10,8 @@ from typing import Any
 
 from pyspark.sql.streaming import StreamingQueryListener
 
+BEFORE_ANY = "1970-01-01T00:00:00.000Z"  # what Spark has for a watermark before the first row
+
 
 def line(progress: Mapping[str, Any]) -> str:
     """One batch in a line. `progress` is Spark's StreamingQueryProgress as JSON."""
@@ -21,7 +23,8 @@ def line(progress: Mapping[str, Any]) -> str:
     ]
     if (behind := records_behind(progress)) is not None:
         parts.append(f"{behind:,} behind")
-    if watermark := progress.get("eventTime", {}).get("watermark"):
+    watermark = progress.get("eventTime", {}).get("watermark", BEFORE_ANY)
+    if watermark != BEFORE_ANY:
         parts.append(f"watermark {watermark}")
     if state := sum(operator.get("numRowsTotal", 0) for operator in progress.get("stateOperators", ())):
         parts.append(f"{state:,} rows of state")

@@ -11,13 +11,17 @@ from pyspark.sql import functions as F
 
 @dataclass(frozen=True)
 class Windows:
-    """Rows are summed by `keys`, the first of them `start` (start_of): `sums` are added up, `maxima` the greatest."""
+    """Rows are summed by `keys`, the first of them `start` (start_of): `sums` are added up, `maxima` the greatest.
+
+    `sketches` are merged: Spark's KLL sketches of doubles.
+    """
 
     seconds: int
     lateness_seconds: int
     keys: tuple[str, ...]
     sums: tuple[str, ...]
     maxima: tuple[str, ...] = ()
+    sketches: tuple[str, ...] = ()
 
     def start_of(self, time: Column) -> Column:
         """The window that a time is in, by its start."""
@@ -29,6 +33,10 @@ class Windows:
 
     def fold(self, *frames: DataFrame) -> DataFrame:
         """One row a key, of partial sums."""
-        whole = reduce(DataFrame.unionByName, (frame.select(*self.keys, *self.sums, *self.maxima) for frame in frames))
-        sums = [F.sum(name).alias(name) for name in self.sums]
-        return whole.groupBy(*self.keys).agg(*sums, *(F.max(name).alias(name) for name in self.maxima))
+        names = (*self.keys, *self.sums, *self.maxima, *self.sketches)
+        whole = reduce(DataFrame.unionByName, (frame.select(*names) for frame in frames))
+        return whole.groupBy(*self.keys).agg(
+            *(F.sum(name).alias(name) for name in self.sums),
+            *(F.max(name).alias(name) for name in self.maxima),
+            *(F.kll_merge_agg_double(name).alias(name) for name in self.sketches),
+        )

@@ -14,6 +14,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from support.spark_cluster import Record, SparkCluster
 from support.spark_frames import plan_of
+from support.table_readers import rows_for_all
 from support.visits import GAP_MS, Visits, generate
 from tailrace_spark import events
 from tailrace_spark.activity import frames, live_job, nightly_job, report_job
@@ -115,6 +116,7 @@ class Shop:
             "kafka_option": [],
             "trigger": "now",
             "max_offsets_per_trigger": 10_000,
+            "optimize_every": 2,
         }
         self.live = Namespace(**common, output=str(folder / "live"), checkpoint=str(folder / "c"), lateness=600)
         self.nightly = Namespace(**common, output=str(folder / "nightly"), day=DAY, margin=4)
@@ -167,6 +169,9 @@ def test_live_and_nightly_find_the_same_known_truth(spark: SparkSession, cluster
     assert shop.dead() == {"too late": 1, "not JSON": 1}
     assert any("2 dead letters (1 not JSON, 1 too late), watermark 2026-03-14T23:49:00Z" in line for line in shop.said)
 
+    live = shop.live.output
+    assert rows_for_all(spark, f"{live}/sessions") == sum(truth[2].values())
+    assert rows_for_all(spark, f"{live}/pages") > 0 and rows_for_all(spark, f"{live}/funnel") > 0
     for _ in range(2):  # a night that is run again replaces itself and repeats no dead letter
         shop.run(nightly_job, shop.nightly)
         pages, steps, visitors = shop.counts(shop.nightly)

@@ -12,6 +12,7 @@ from confluent_kafka import Producer
 from pyspark.sql import SparkSession
 
 from support.spark_cluster import SparkCluster
+from support.table_readers import rows_for_all
 from tailrace_spark.admin import Topic
 from tailrace_spark.archive import job, restore_job
 from tailrace_spark.archive.topics import from_json, left_different, merged, to_create, to_json
@@ -61,6 +62,7 @@ def options(cluster: SparkCluster, folder: Path, topics: str, **more: Any) -> Na
         "fail_on_data_loss": "true",
         "kafka_option": [],
         "trigger": "now",
+        "optimize_every": 3,
         "max_offsets_per_trigger": 40,
         "log": folder / "spark.log",
     }
@@ -82,7 +84,11 @@ def run(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> Callable[[Any, 
 
 
 def test_everything_comes_back_into_an_empty_cluster(
-    cluster: SparkCluster, empty_cluster: SparkCluster, tmp_path: Path, run: Callable[[Any, Namespace], list[str]]
+    spark: SparkSession,
+    cluster: SparkCluster,
+    empty_cluster: SparkCluster,
+    tmp_path: Path,
+    run: Callable[[Any, Namespace], list[str]],
 ) -> None:
     orders = cluster.create("orders", PARTITIONS, {"retention.ms": "990000000000", "max.message.bytes": "2000000"})
     small = cluster.create("small", 2)
@@ -93,6 +99,7 @@ def test_everything_comes_back_into_an_empty_cluster(
     cluster.produce(small, [b"one"])
     assert "total: 51 records" in run(job, given)
 
+    assert rows_for_all(spark, given.output) == 201
     said = run(restore_job, options(empty_cluster, tmp_path, ""))
     assert "total: 201 records" in said
     assert records(empty_cluster, orders) == records(cluster, orders)
@@ -102,6 +109,29 @@ def test_everything_comes_back_into_an_empty_cluster(
     again = run(restore_job, options(empty_cluster, tmp_path, orders))
     assert "total: 0 records" in again
     assert records(empty_cluster, orders) == records(cluster, orders)
+
+
+def test_only_what_was_committed_is_kept_in_its_order(
+    cluster: SparkCluster, empty_cluster: SparkCluster, tmp_path: Path, run: Callable[[Any, Namespace], list[str]]
+) -> None:
+    topic = cluster.create("committed")
+    settings = {"bootstrap.servers": cluster.bootstrap, "transactional.id": topic}
+    producer = Producer(settings)
+    producer.init_transactions()
+    for number, end in enumerate((True, False, True)):
+        producer.begin_transaction()
+        for n in range(3):
+            producer.produce(
+                topic, b"%d-%d" % (number, n), key=b"k", headers=[("n", b"%d" % n)], timestamp=BEGAN_MS + n, partition=0
+            )
+        producer.flush(30)
+        (producer.commit_transaction if end else producer.abort_transaction)()
+    run(job, options(cluster, tmp_path, topic))
+    run(restore_job, options(empty_cluster, tmp_path, topic))
+    kept = [(r.value, r.key, list(r.headers), r.timestamp) for r in empty_cluster.read(topic)]
+    assert kept == [
+        (b"%d-%d" % (number, n), b"k", [("n", b"%d" % n)], BEGAN_MS + n) for number in (0, 2) for n in range(3)
+    ]
 
 
 def test_a_restore_goes_on_where_it_was_killed(

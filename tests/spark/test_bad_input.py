@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import socket
+import subprocess
+import sys
 from argparse import Namespace
 from pathlib import Path
 
@@ -12,13 +15,13 @@ from pyspark.sql import SparkSession
 from support.spark_cluster import SparkCluster
 from support.spark_jars import VERSION
 from tailrace_spark import jobs, preflight, values
-from tailrace_spark.cli import parse, run
+from tailrace_spark.cli import COMPLETE, parse, run
 from tailrace_spark.connector import coordinates, jars_in
 from tailrace_spark.job import BOOTSTRAP, CHECKPOINT, KAFKA_OPTION, Job, JobRun, Option
 from tailrace_spark.kafka import client_options
 from tailrace_spark.launch import run_checked, spark_settings
 from tailrace_spark.refusal import Refusal
-from tailrace_spark.session import require_connector
+from tailrace_spark.session import require_class
 
 
 def nothing(run: JobRun) -> None:
@@ -59,12 +62,16 @@ def test_a_wrong_option_is_told_where_the_right_ones_are() -> None:
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        ("metrics --window 0", "--window: '0' is not a whole number from 1 on"),
+        (
+            "metrics --window 0",
+            "Invalid value for '--window': '0' is not a whole number from 1 on; see tailrace-spark metrics --help.",
+        ),
         ("logs --max-offsets-per-trigger many", "'many' is not a whole number from 1 on"),
         ("logs --trigger soon", "'soon' is neither 'now' nor a time such as '10 seconds'"),
         ("activity nightly --day tomorrow", "tomorrow is no day; for example 2026-11-20"),
         ("activity report --since yesterday", "'yesterday' is no time; for example 2026-11-20"),
         ("archive --fail-on-data-loss maybe", "'maybe' is neither true nor false"),
+        ("table vacuum /logs --keep 30m", "'30m' is no time of an hour or more; for example 36h, 7d or 2w"),
         ("logs --master nonsense", "'nonsense' is no master of Spark; for example local[2]"),
     ],
 )
@@ -72,6 +79,34 @@ def test_a_value_that_is_none_is_told_what_it_may_be(
     capsys: pytest.CaptureFixture[str], words: str, sentence: str
 ) -> None:
     assert sentence in refusal(capsys, *words.split())
+
+
+def test_help_is_an_answer_and_no_run(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["table", "vacuum", "--help"]) == 0
+    told = capsys.readouterr().out
+    assert "Usage: tailrace-spark table vacuum [OPTIONS] {TABLE}" in told and "[default: 7d]" in told
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("tailrace-spark act", ["activity"]),
+        ("tailrace-spark activity ni", ["nightly"]),
+        ("tailrace-spark activity --gap 5 --la", ["--lateness"]),
+        ("tailrace-spark table vacuum --ke", ["--keep"]),
+    ],
+)
+def test_a_shell_completes_jobs_and_options(line: str, words: list[str]) -> None:
+    environ = {"COMP_WORDS": line, "COMP_CWORD": str(len(line.split()) - 1), COMPLETE: "complete_bash"}
+    command = [sys.executable, "-m", "tailrace_spark"]
+    done = subprocess.run(command, env=os.environ | environ, capture_output=True, text=True, check=True)
+    assert done.stdout.split() == words
+
+
+def test_the_function_of_a_shell_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["completion", "bash"]) == 0
+    assert COMPLETE in capsys.readouterr().out
+    assert "takes the name of a shell: bash, zsh, fish" in refusal(capsys, "completion", "tcsh")
 
 
 @pytest.mark.parametrize("text", ["now", "10 seconds", "1 minute", "2 hours 30 minutes", "500 milliseconds"])
@@ -130,7 +165,7 @@ def test_a_folder_without_a_jar_is_told_which(tmp_path: Path, jars: Path) -> Non
 
 def test_a_session_without_the_connector_is_refused(spark: SparkSession) -> None:
     with pytest.raises(Refusal, match=r"is not on the class path; add --packages org\.apache\.spark:spark-sql"):
-        require_connector(spark, "org.apache.spark.sql.kafka010.NoSuchProvider")
+        require_class(spark, "org.apache.spark.sql.kafka010.NoSuchProvider")
 
 
 def options(cluster: SparkCluster, checkpoint: Path, topic: str) -> Namespace:

@@ -1,7 +1,7 @@
 """kill -9 of the driver, of the broker and of the coordinator while queries run; each goes on from its checkpoint.
 
-Afterwards Parquet has every acknowledged record exactly once, the second topic at least once, and a reader that drops
-repeats has each once again.
+Afterwards the Delta table has every acknowledged record exactly once, the second topic at least once, and a reader that
+drops repeats has each once again.
 """
 
 from __future__ import annotations
@@ -59,9 +59,9 @@ def check(chain: Chain, cluster: SparkCluster, acknowledged: dict[int, tuple[int
     """The promises of this file; answers how many repeats the target holds."""
     kept = chain.kept()
     places = {(partition, offset): value for partition, offset, value in kept}
-    assert len(places) == len(kept), "Parquet has a record twice"
+    assert len(places) == len(kept), "the table has a record twice"
     missing = [n for n, place in acknowledged.items() if places.get(place) != str(n)]
-    assert not missing, f"Parquet lacks {len(missing)} acknowledged records, such as {missing[:3]}"
+    assert not missing, f"the table lacks {len(missing)} acknowledged records, such as {missing[:3]}"
     source = cluster.read(chain.source)
     assert set(places) == {(r.partition, r.offset) for r in source}
     values = sorted(r.value.decode() for r in source)

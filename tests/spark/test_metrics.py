@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import bisect
 import json
 import math
+import os
 import random
+import re
+import subprocess
+import sys
 from collections import defaultdict
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -12,12 +17,16 @@ from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
 
+from support.commands import ROOT
 from support.spark_cluster import Record, SparkCluster
 from support.spark_frames import ARRIVED, frame, of_lines
+from support.table_readers import rows_for_all
 from tailrace_spark import dead_letter
 from tailrace_spark.job import JobRun
-from tailrace_spark.metrics import frames, job, sketch
+from tailrace_spark.metrics import frames, job
+from tailrace_spark.tables import delta
 
 BEGAN = datetime(2026, 11, 21, 15, tzinfo=UTC)
 OPERATIONS = (("cart", "add"), ("cart", "list"), ("pay", "charge"))
@@ -32,24 +41,34 @@ def nearest_rank(values: list[float], share: float) -> float:
     return sorted(values)[max(1, math.ceil(len(values) * share)) - 1]
 
 
-def test_percentiles_are_within_the_error_stated(spark: SparkSession) -> None:
+def test_percentiles_are_exact_in_small_windows_and_else_within_the_error_stated(spark: SparkSession) -> None:
+    """Whatever the distribution, also where the sketches of several batches are merged."""
     chance = random.Random(5)
     shapes = {
         "one": [17.0],
-        "log-normal": [chance.lognormvariate(3, 2) for _ in range(700)],
         "two humps": [chance.choice((chance.gauss(5, 0.1), chance.gauss(9000, 50))) for _ in range(501)],
-        "a long tail": [chance.paretovariate(0.7) for _ in range(300)],
         "tiny and zero": [chance.choice((0.0, 1e-9, 0.002)) for _ in range(99)],
+        "as many as are exact": [chance.paretovariate(0.7) for _ in range(frames.SKETCH_K)],
+        "log-normal": [chance.lognormvariate(3, 2) for _ in range(20_000)],
     }
-    rows = [{"name": name, "ms": value} for name, values in shapes.items() for value in values]
-    counted = frame(spark, rows, "array<struct<name: string, ms: double>>").selectExpr("name", "ms", "1L requests")
-    buckets = counted.withColumn("bucket", sketch.bucket(counted.ms)).groupBy("name", "bucket").sum("requests")
-    counts = buckets.withColumnRenamed("sum(requests)", "requests")
-    wanted = {"p1": 0.01, "p50": 0.5, "p90": 0.9, "p99": 0.99, "p100": 1.0}
-    for row in sketch.percentiles(counts, ["name"], wanted).collect():
-        for name, share in wanted.items():
-            exact = nearest_rank(shapes[row["name"]], share)
-            assert row[name] == pytest.approx(exact, rel=sketch.ERROR * 1.000001, abs=sketch.MIN_MS), (row, name)
+    spans = frames.windows(60, 0)
+    rows = [
+        {"time": "2026-11-21T15:00:01Z", "service": name, "operation": "", "duration_ms": value, "batch": number % 3}
+        for name, values in shapes.items()
+        for number, value in enumerate(values)
+    ]
+    kind = "time: timestamp, service: string, operation: string, duration_ms: double, batch: int"
+    requests = frame(spark, rows, f"array<struct<{kind}>>").withColumn("status", F.lit(200))
+    parts = [frames.counts(requests.where(f"batch = {number}"), spans) for number in range(3)]
+    for row in frames.summary(spans.fold(*parts), spans).collect():
+        values = sorted(shapes[row.service])
+        for name, share in frames.PERCENTILES.items():
+            exact = nearest_rank(values, share)
+            if len(values) <= frames.SKETCH_K:
+                assert row[name] == exact, (row, name)
+            else:
+                rank = bisect.bisect_right(values, row[name]) / len(values)
+                assert abs(rank - share) <= frames.RANK_ERROR, (row, name)
 
 
 def test_a_request_that_cannot_be_used_has_a_reason(spark: SparkSession) -> None:
@@ -67,6 +86,15 @@ def test_a_request_that_cannot_be_used_has_a_reason(spark: SparkSession) -> None
     }
     parsed = frames.parse(of_lines(spark, reasons)).orderBy("offset").collect()
     assert [row.reason for row in parsed] == list(reasons.values())
+
+
+def draw_as_the_page_does(folder: Path) -> None:
+    """Runs the code of docs/spark-tables.md that draws a picture, on the table of this test."""
+    page = (ROOT / "docs" / "spark-tables.md").read_text()
+    (code,) = (block for block in re.findall(r"```python\n(.*?)```", page, re.DOTALL) if "plt" in block)
+    command = [sys.executable, "-c", code.replace("/srv/metrics", str(folder / "table"))]
+    subprocess.run(command, cwd=folder, env={**os.environ, "MPLBACKEND": "Agg"}, check=True)
+    assert "</svg>" in (folder / "metrics.svg").read_text()
 
 
 class Metrics:
@@ -120,13 +148,14 @@ def test_metrics_of_closed_windows_once_in_the_table_and_by_key_in_the_topic(
     cluster.produce(metrics.topic, [late])
     metrics.run()
 
-    table = spark.read.parquet(str(tmp_path / "table")).collect()
+    table = delta.read(spark, str(tmp_path / "table")).collect()
     found = {(f"{row.start.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}", row.service, row.operation): row for row in table}
     closed = {key: values for key, values in expected.items() if key[0] < "2026-11-21T15:04:00Z"}
-    assert len(found) == len(table), "each window once"
+    assert len(found) == len(table) == rows_for_all(spark, str(tmp_path / "table")), "each window once"
+    draw_as_the_page_does(tmp_path)
     assert {key: row.requests for key, row in found.items()} == {key: len(values) for key, values in closed.items()}
     for key, row in found.items():
-        assert row.p90_ms == pytest.approx(nearest_rank(closed[key], 0.9), rel=sketch.ERROR * 1.000001)
+        assert row.p90_ms == nearest_rank(closed[key], 0.9)
         assert row.mean_ms == pytest.approx(sum(closed[key]) / len(closed[key]))
         assert row.per_second == len(closed[key]) / 60
     by_key = {record.key.decode(): json.loads(record.value) for record in cluster.read(metrics.to)}

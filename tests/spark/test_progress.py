@@ -25,7 +25,8 @@ def test_a_batch_is_told_in_a_line() -> None:
         "logs batch 7: 5,000 records in 2.5 s, 2,000/s, 42 behind, watermark 2026-11-21T15:00:00.000Z, "
         "1,200 rows of state, 3 too late, 4 broken"
     )
-    assert line({"batchId": 0}) == "query batch 0: 0 records in 0.0 s, 0/s"
+    before_any = {"batchId": 0, "eventTime": {"watermark": "1970-01-01T00:00:00.000Z"}}
+    assert line(before_any) == line({"batchId": 0}) == "query batch 0: 0 records in 0.0 s, 0/s"
 
 
 def test_how_far_behind_is_known_of_topics_only() -> None:

@@ -7,11 +7,13 @@ import random
 from argparse import Namespace
 from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 from pyspark.sql import DataFrame, SparkSession
 
 from support.spark_cluster import SparkCluster
 from support.spark_frames import frame
+from support.table_readers import rows_for_all
 from tailrace_spark import dead_letter
 from tailrace_spark.job import JobRun
 from tailrace_spark.suggestions import frames, job, lookup_job
@@ -63,12 +65,12 @@ def event(user: str, product: str, number: int) -> bytes:
     return json.dumps({"time": at.isoformat(), "user": user, "product": product}).encode()
 
 
-def test_a_night_replaces_the_night_before(spark: SparkSession, cluster: SparkCluster) -> None:
+def test_a_night_replaces_the_night_before(spark: SparkSession, cluster: SparkCluster, tmp_path: Path) -> None:
     topic = cluster.create("purchases", 2)
     to = cluster.create("suggestions", 2, {"cleanup.policy": "compact"})
     cluster.create_exactly(topic + dead_letter.SUFFIX)
-    options = Namespace(
-        bootstrap=cluster.bootstrap, topic=topic, to=to, dead_letter=None, most=5, least_together=2, kafka_option=[]
+    options = job.JOB.given(
+        bootstrap=cluster.bootstrap, topic=topic, to=to, output=str(tmp_path / "scores"), most=5, least_together=2
     )
     said: list[str] = []
 
@@ -89,6 +91,7 @@ def test_a_night_replaces_the_night_before(spark: SparkSession, cluster: SparkCl
     cluster.produce(topic, [event("cid", "tea", 20)])
     night()
     assert lookup("tea") == ["cup", "hat"]
+    assert rows_for_all(spark, options.output) == 4, "tea with cup and hat, and back"
     assert said[0].endswith("2 dead letters (1 no user, 1 not JSON)") and said[1].endswith("no dead letters")
     assert len(cluster.read(topic + dead_letter.SUFFIX)) == 2
     cluster.delete_records(topic, cluster.end_offsets(topic, [0, 1]))
@@ -96,3 +99,4 @@ def test_a_night_replaces_the_night_before(spark: SparkSession, cluster: SparkCl
     assert lookup("tea") == ["products."]
     newest = {record.key: record.value for record in cluster.read(to)}
     assert newest == {b"tea": None, b"cup": None, b"hat": None}
+    assert rows_for_all(spark, options.output) == 0

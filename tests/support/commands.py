@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
@@ -11,12 +10,6 @@ from pathlib import Path
 from typing import IO
 
 ROOT = Path(__file__).resolve().parents[2]
-
-
-def environment(before: Path | None) -> dict[str, str]:
-    """A command's environment; Python finds what is in `before` first."""
-    paths = [*([str(before)] if before else []), os.environ.get("PYTHONPATH", "")]
-    return {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, paths))}
 
 
 @contextmanager

@@ -7,6 +7,7 @@ transaction was open for longer than is promised.
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import threading
@@ -21,7 +22,6 @@ from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, IsolationLev
 from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
 from kafka import KafkaProducer
 
-from support.commands import environment
 from support.raw import Raw
 from support.transaction_times import batches_at, opened
 from support.transform import CLIENTS, GROUP, SINKS, SOURCE, TRANSACTION_TIMEOUT_MS
@@ -66,7 +66,7 @@ class Loop:
                 stdout=subprocess.PIPE,
                 stderr=subprocess.DEVNULL,
                 text=True,
-                env=environment(None),
+                env=os.environ,
             ) as process:
                 self._process = process
                 self.lives += 1

@@ -1,6 +1,6 @@
 """The queries that the fault tests hurt, as a module and as a driver of their own that can be killed.
 
-A source topic goes to Parquet and, stamped, to a second topic.
+A source topic goes to a Delta table and, stamped, to a second topic.
 """
 
 from __future__ import annotations
@@ -32,16 +32,16 @@ class Chain:
         return reader.options(maxOffsetsPerTrigger=per_batch, **options).load()
 
     def start(self, per_batch: int = 100_000, **trigger: Any) -> list[StreamingQuery]:
-        """To Parquet and to the target topic."""
+        """To a Delta table and to the target topic."""
         asked = trigger or {"processingTime": "0 seconds"}
         kept = self.records(per_batch).selectExpr("partition", "offset", "cast(value as string) value")
-        parquet = kept.writeStream.format("parquet").option("path", str(self.folder / "parquet"))
+        table = kept.writeStream.format("delta").option("path", str(self.folder / "table"))
         copied = stamped(self.records(per_batch), COPIER).select("key", "value", "headers")
         topic = copied.writeStream.format("kafka").option("kafka.bootstrap.servers", self.bootstrap)
         topic = topic.options(topic=self.target, includeHeaders="true")
         return [
             writer.option("checkpointLocation", str(self.checkpoint(name))).queryName(name).trigger(**asked).start()
-            for name, writer in (("parquet", parquet), (COPIER, topic))
+            for name, writer in (("table", table), (COPIER, topic))
         ]
 
     def checkpoint(self, name: str) -> Path:
@@ -49,8 +49,8 @@ class Chain:
         return self.folder / f"checkpoint-{name}"
 
     def kept(self) -> list[tuple[int, int, str]]:
-        """(partition, offset, value) of every row in Parquet."""
-        rows = self.spark.read.parquet(str(self.folder / "parquet")).collect()
+        """(partition, offset, value) of every row of the table."""
+        rows = self.spark.read.format("delta").load(str(self.folder / "table")).collect()
         return sorted((row.partition, row.offset, row.value) for row in rows)
 
 

@@ -19,7 +19,8 @@ SINCE = datetime(1970, 1, 1, tzinfo=UTC)
 
 def frame(spark: SparkSession, rows: Iterable[Mapping[str, Any]], schema: str) -> DataFrame:
     """A static frame, made in the JVM: createDataFrame starts Python workers. `schema` is array<struct<...>>."""
-    return spark.sql(f"select inline(from_json(:rows, '{schema}'))", {"rows": json.dumps(list(rows))})
+    # Not by spark.sql with a parameter: the SQL parser of Delta 4.4 loses it.
+    return spark.range(1).select(F.inline(F.from_json(F.lit(json.dumps(list(rows))), schema)))
 
 
 def record(

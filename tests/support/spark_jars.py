@@ -1,17 +1,17 @@
-"""The jars of Spark's Kafka connector, from Maven into .cache/ once.
+"""The jars of Spark's Kafka connector and of Delta Lake, from Maven into .cache/ once.
 
-Four, given one by one without what their poms ask for: Spark has the rest, and newer connectors resolve no other way.
+They are given one by one without what their poms ask for: Spark has the rest.
 """
 
 import functools
 import subprocess
 import tempfile
+import zlib
 from pathlib import Path
 
 from tailrace_spark.connector import coordinates
 
-VERSION = "4.0.4"
-NEWEST = "4.2.0"
+VERSION = "4.2.0"
 ROOT = Path(__file__).resolve().parents[2]
 POM = """<project xmlns="http://maven.apache.org/POM/4.0.0"><modelVersion>4.0.0</modelVersion>
 <groupId>spark</groupId><artifactId>connector</artifactId><version>1</version><dependencies>
@@ -22,25 +22,15 @@ DEPENDENCY = """<dependency><groupId>{}</groupId><artifactId>{}</artifactId><ver
 """
 
 
-def newest_pyspark() -> Path:
-    """A folder with the newest PySpark alone, to be found before the one installed (a gigabyte; half a minute)."""
-    folder = ROOT / ".cache" / f"pyspark-{NEWEST}"
-    if not folder.is_dir():
-        with tempfile.TemporaryDirectory(dir=folder.parent) as fresh:
-            add = f". .ci/setup.sh; add_aside {fresh}/packages pyspark=={NEWEST}"
-            subprocess.run(("bash", "-euc", add), cwd=ROOT, check=True)
-            Path(fresh, "packages").rename(folder)
-    return folder
-
-
 @functools.cache
 def libs(version: str = VERSION) -> Path:
     """The folder with the jars for this PySpark version; fetches them the first time (seconds)."""
-    folder = ROOT / ".cache" / f"spark-{version}"
+    wanted = coordinates(version)
+    folder = ROOT / ".cache" / f"spark-{version}-{zlib.crc32(' '.join(wanted).encode()):08x}"
     if (folder / "libs").is_dir():
         return folder / "libs"
     folder.mkdir(parents=True, exist_ok=True)
-    rows = (DEPENDENCY.format(*coordinate.split(":")) for coordinate in coordinates(version))
+    rows = (DEPENDENCY.format(*coordinate.split(":")) for coordinate in wanted)
     (folder / "pom.xml").write_text(POM.format(dependencies="".join(rows)))
     with tempfile.TemporaryDirectory(dir=folder) as fresh:  # renamed when whole: a broken download leaves nothing
         command = ["mvn", "-q", "-B", "dependency:copy-dependencies", f"-DoutputDirectory={fresh}/libs"]

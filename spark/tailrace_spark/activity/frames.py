@@ -65,11 +65,15 @@ def still_open(activities: DataFrame, open_sessions: DataFrame) -> DataFrame:
 
 
 def pages(closed: DataFrame, viewing: str) -> DataFrame:
-    """(hour, page, views, sessions) of the activity that views pages."""
+    """(day, hour, page, views, sessions) of the activity that views pages."""
     views = closed.select("visitor", "start", F.explode("steps").alias("step")).where(F.col("step.activity") == viewing)
-    each = views.withColumns({"hour": F.date_trunc("hour", "step.time"), "page": F.col("step.page")})
-    in_session = each.where("page is not null").groupBy("hour", "page", "visitor", "start").count()
-    return add_up(in_session.withColumnRenamed("count", "views").withColumn("sessions", F.lit(1)), "hour", "page")
+    each = views.withColumns(
+        {"day": F.to_date("start"), "hour": F.date_trunc("hour", "step.time"), "page": F.col("step.page")}
+    )
+    in_session = each.where("page is not null").groupBy("day", "hour", "page", "visitor", "start").count()
+    return add_up(
+        in_session.withColumnRenamed("count", "views").withColumn("sessions", F.lit(1)), "day", "hour", "page"
+    )
 
 
 def reached(steps: Column, funnel: Sequence[str]) -> Column:
@@ -83,14 +87,15 @@ def reached(steps: Column, funnel: Sequence[str]) -> Column:
 
 
 def funnel_counts(closed: DataFrame, funnel: Sequence[str]) -> DataFrame:
-    """(hour, step, activity, sessions): sessions begun in that hour that came at least so far; steps count from 1."""
+    """(day, hour, step, activity, sessions): sessions begun in that hour that came so far; steps count from 1."""
     names = F.array(*(F.lit(name) for name in funnel))
     came = closed.select(
+        F.to_date("start").alias("day"),
         F.date_trunc("hour", "start").alias("hour"),
         F.posexplode(F.slice(names, F.lit(1), reached(F.col("steps"), funnel))).alias("at", "activity"),
     )
-    rows = came.select("hour", (F.col("at") + 1).alias("step"), "activity", F.lit(1).alias("sessions"))
-    return add_up(rows, "hour", "step", "activity")
+    rows = came.select("day", "hour", (F.col("at") + 1).alias("step"), "activity", F.lit(1).alias("sessions"))
+    return add_up(rows, "day", "hour", "step", "activity")
 
 
 def add_up(counts: DataFrame, *keys: str) -> DataFrame:

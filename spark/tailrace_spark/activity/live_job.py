@@ -19,6 +19,8 @@ from tailrace_spark.activity.options import GAP, TOPIC, needed
 from tailrace_spark.activity.tables import Tables
 from tailrace_spark.batches import BatchState, newest_us, persisted, run_batches, told, watermark_us
 from tailrace_spark.job import BOOTSTRAP, CHECKPOINT, KAFKA_OPTION, OUTPUT, STREAMING, Job, JobRun, Option
+from tailrace_spark.tables import delta
+from tailrace_spark.tables.options import OPTIMIZE_EVERY, is_due
 
 LATENESS = Option("--lateness", "seconds that an activity may be behind the newest", 600, convert=values.whole(0))
 
@@ -36,6 +38,8 @@ class SessionBatches:
         """For foreachBatch."""
         with persisted(parsed):
             self._take(parsed, number)
+        if is_due(number, self.options.optimize_every):
+            self.tables.optimize(parsed.sparkSession, self.say)
 
     def _take(self, parsed: DataFrame, number: int) -> None:
         gap = self.options.gap
@@ -50,7 +54,7 @@ class SessionBatches:
         whole = frames.sessions(together, gap)
         with persisted(together, whole):
             closed = frames.is_closed(gap, watermark)
-            counted = self.tables.write(whole.where(closed), f"batch={number}")
+            counted = self.tables.append(whole.where(closed), delta.query_id(parsed), number)
             self.state.after(frames.still_open(together, whole.where(~closed)), number, watermark)
         ended = f"{counted.sessions:,} sessions ended with {counted.activities:,} activities"
         self.say(f"activity batch {number}: {ended}, {dead_letter.told(reasons)}, {told(watermark)}")
@@ -68,7 +72,7 @@ def live(run: JobRun) -> None:
 JOB = Job(
     "activity",
     "Sessions, top pages and funnels of a website, live: one topic per kind of activity.",
-    (BOOTSTRAP, TOPIC, dead_letter.OPTION, OUTPUT, CHECKPOINT, GAP, LATENESS, *STREAMING, KAFKA_OPTION),
+    (BOOTSTRAP, TOPIC, dead_letter.OPTION, OUTPUT, CHECKPOINT, GAP, LATENESS, OPTIMIZE_EVERY, *STREAMING, KAFKA_OPTION),
     live,
     needed,
 )

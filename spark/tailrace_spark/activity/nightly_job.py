@@ -61,7 +61,7 @@ def nightly(run: JobRun) -> None:
         starts = F.unix_millis("start").between(begin_ms, end_ms - 1)
         whole = frames.sessions(events.usable(parsed), options.gap).where(starts)
         tables = Tables(options.output, options.topic)
-        counted = tables.write(whole, f"day={options.day}")
+        counted = tables.replace_day(whole, options.day)
     finally:
         parsed.unpersist()
     run.say(

@@ -1,1 +1,1 @@
-"""Topics to Parquet and back, for recovery: every record with all that Kafka keeps of it, in its order."""
+"""Topics to a Delta table and back, for recovery: every record with all that Kafka keeps of it, in its order."""

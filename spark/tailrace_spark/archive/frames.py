@@ -1,27 +1,22 @@
-"""The archive as frames: its schema, what is written, and the order in which it is read back."""
+"""The archive as frames: what is written, and the order in which it is read back."""
 
 from __future__ import annotations
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-# As DDL. Folders are topic=…/partition=…; within them the files hold the rest.
-SCHEMA = (
-    "offset long, timestamp timestamp, timestampType int, key binary, value binary, "
-    "headers array<struct<key: string, value: binary>>, topic string, partition int"
-)
-FOLDERS = ("topic", "partition")
+PARTITIONS = ("topic", "partition")
 
 
 def archived(records: DataFrame) -> DataFrame:
     """Records of the connector, read with includeHeaders, as they are kept."""
-    return records.select("offset", "timestamp", "timestampType", "key", "value", "headers", *FOLDERS)
+    return records.select("offset", "timestamp", "timestampType", "key", "value", "headers", *PARTITIONS)
 
 
 def in_order(archive: DataFrame, tasks: int) -> DataFrame:
     """The archive with each partition whole in one task, by offset; timestamp_ms as Kafka counts it."""
     counted = archive.withColumn("timestamp_ms", F.unix_millis("timestamp"))
-    return counted.repartition(tasks, *FOLDERS).sortWithinPartitions(*FOLDERS, "offset")
+    return counted.repartition(tasks, *PARTITIONS).sortWithinPartitions(*PARTITIONS, "offset")
 
 
 def only(archive: DataFrame, topics: tuple[str, ...]) -> DataFrame:

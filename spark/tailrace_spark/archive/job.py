@@ -1,22 +1,24 @@
-"""`tailrace-spark archive`: topics to Parquet, exactly once, continuously or up to now.
+"""`tailrace-spark archive`: topics to a Delta table, exactly once, continuously or up to now.
 
---output gets topic=NAME/partition=N/*.parquet and _topics.json. Retention that deletes records before they are
-archived fails the job (--fail-on-data-loss false goes on without them).
+--output gets the table, partitioned by topic and partition, and _topics.json. Retention that deletes records before
+they are archived fails the job (--fail-on-data-loss false goes on without them).
 """
 
 from __future__ import annotations
 
 from argparse import Namespace
 
-from pyspark.sql.streaming import StreamingQuery
+from pyspark.sql import DataFrame
 
 from tailrace_spark.admin import admin
-from tailrace_spark.archive.frames import FOLDERS, archived
+from tailrace_spark.archive.frames import PARTITIONS, archived
 from tailrace_spark.archive.topics import FILE, from_json, merged, to_json
+from tailrace_spark.batches import run_batches
 from tailrace_spark.files import TextFiles
 from tailrace_spark.job import BOOTSTRAP, CHECKPOINT, KAFKA_OPTION, OUTPUT, STREAMING, Job, JobRun, Option
-from tailrace_spark.kafka import connection, read_stream, trigger
-from tailrace_spark.query import run_to_end
+from tailrace_spark.kafka import connection, read_stream
+from tailrace_spark.tables import delta
+from tailrace_spark.tables.options import OPTIMIZE_EVERY, is_due
 from tailrace_spark.values import true_or_false
 
 
@@ -38,19 +40,21 @@ def archive(run: JobRun) -> None:
     options = run.options
     remember_topics(run)
 
-    def start() -> StreamingQuery:
-        records = read_stream(run.spark, options, names(options), failOnDataLoss=options.fail_on_data_loss)
-        writer = archived(records).writeStream.format("parquet").partitionBy(*FOLDERS)
-        writer = writer.option("path", options.output).option("checkpointLocation", options.checkpoint)
-        return writer.queryName("archive").trigger(**trigger(options.trigger)).start()
+    def take(records: DataFrame, number: int) -> None:
+        kept = archived(records)
+        delta.create(run.spark, options.output, kept.schema, PARTITIONS)
+        delta.append(kept, options.output, delta.query_id(records), number)
+        if is_due(number, options.optimize_every):
+            delta.optimize(run.spark, options.output, run.say)
 
-    run_to_end(run.spark, run.say, start)
+    records = read_stream(run.spark, options, names(options), failOnDataLoss=options.fail_on_data_loss)
+    run_batches(run, "archive", records, take)
     remember_topics(run)  # partitions may have been added meanwhile
 
 
 JOB = Job(
     "archive",
-    "Keeps topics as Parquet: keys, values, headers, timestamps, partitions, offsets.",
+    "Keeps the committed records of topics in a Delta table: keys, values, headers, timestamps, partitions, offsets.",
     (
         BOOTSTRAP,
         Option("--topics", "topics, separated by commas", required=True),
@@ -62,6 +66,7 @@ JOB = Job(
             "true",
             convert=true_or_false,
         ),
+        OPTIMIZE_EVERY,
         KAFKA_OPTION,
         *STREAMING,
     ),

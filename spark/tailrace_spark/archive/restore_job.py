@@ -9,16 +9,15 @@ from __future__ import annotations
 from argparse import Namespace
 from collections.abc import Mapping
 
-from pyspark.errors import AnalysisException
-
 from tailrace_spark.admin import Topic, admin
-from tailrace_spark.archive.frames import SCHEMA, in_order, only
+from tailrace_spark.archive.frames import in_order, only
 from tailrace_spark.archive.replay import replay
 from tailrace_spark.archive.topics import FILE, from_json, left_different, to_create
 from tailrace_spark.files import TextFiles
 from tailrace_spark.job import BOOTSTRAP, KAFKA_OPTION, Job, JobRun, Option
 from tailrace_spark.kafka import connection
 from tailrace_spark.refusal import Refusal
+from tailrace_spark.tables import delta
 
 MOST_TASKS = 64
 
@@ -61,10 +60,9 @@ def restore(run: JobRun) -> None:
     topics = archived_topics(run)
     make_topics(run, topics)
     total = 0
-    try:
-        archive = only(run.spark.read.schema(SCHEMA).parquet(run.options.input), tuple(topics))
-    except AnalysisException as error:
-        raise Refusal(f"{run.options.input} cannot be read as Parquet; is it an archive?") from error
+    if not delta.is_table(run.spark, run.options.input):
+        raise Refusal(f"{run.options.input} has no Delta table; is it an archive?")
+    archive = only(delta.read(run.spark, run.options.input), tuple(topics))
     tasks = max(1, min(MOST_TASKS, sum(topic.partitions for topic in topics.values())))
     settings = {key.removeprefix("kafka."): value for key, value in connection(run.options).items()}
     for topic, partition, written, present in sorted(

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 
 from tailrace_spark.admin import Topic
 
-FILE = "_topics.json"  # an underscore hides it from Parquet readers
+FILE = "_topics.json"  # an underscore hides it from readers of the folder
 WHILE_RESTORING = {
     "message.timestamp.type": "CreateTime",
     "retention.ms": "-1",

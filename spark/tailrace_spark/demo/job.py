@@ -6,11 +6,12 @@ import shutil
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 from kafka import KafkaAdminClient, KafkaProducer
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 
 from tailrace.testing import Cluster, ClusterDied
 from tailrace_spark import dead_letter
@@ -19,12 +20,13 @@ from tailrace_spark.job import Job, JobRun, Option
 from tailrace_spark.launch import spark_settings
 from tailrace_spark.logs import job as logs
 from tailrace_spark.logs import query
-from tailrace_spark.logs.files import open_files
+from tailrace_spark.logs.schema import SEVERITIES
 from tailrace_spark.logs.search import Ask, FoundLines, search
 from tailrace_spark.logs.search_job import shown
-from tailrace_spark.logs.table import Table
+from tailrace_spark.logs.store import LogTables
 from tailrace_spark.refusal import Failed, Refusal
 from tailrace_spark.session import open_session
+from tailrace_spark.tables import delta
 from tailrace_spark.values import whole
 
 TOPIC = "machine-logs"
@@ -32,6 +34,7 @@ PARTITIONS = 4
 # Asked in turn until one has an answer: what a healthy machine's logs hold differs.
 QUERIES = ("error AND (timeout OR failed OR refused)", "error OR fail*", "installed AND lib*", "NOT thereisnosuchword")
 ENOUGH = 3
+WORST = 5  # sources
 LINES = Option("--lines", "from the journal and from each file at most, the newest", 20_000, convert=whole(1))
 QUERY = Option("--query", "what to search for at the end (default: what such logs often hold)")
 FOLDER = Option("--folder", "where the table is kept (default: a new temporary folder)")
@@ -78,7 +81,7 @@ def send(bootstrap: str, lines: Iterable[tuple[str, bytes]], say: Callable[[str]
 def with_spark(bootstrap: str, folder: Path, run: JobRun) -> None:
     """The Spark part, in a session of its own."""
     options = run.options
-    run.say("Starting Spark; the first time it fetches the Kafka connector …")
+    run.say("Starting Spark; the first time it fetches the jars for Kafka and Delta …")
     settings = {"spark.sql.shuffle.partitions": "2", **spark_settings(options.conf)}
     spark = open_session(
         "tailrace-spark demo", master=options.master, jars=options.jars, settings=settings, log=options.log
@@ -105,7 +108,20 @@ def aggregate_and_search(run: JobRun, bootstrap: str, folder: Path) -> None:
     run.say(f"\n$ {command()} logs search {text!r} --output {given.output}")
     for row in reversed(answer.rows):
         run.say(shown(row))
-    run.say(str(answer.scan))
+    run.say(f"{answer.scan.matches:,} of {answer.scan.lines:,} lines match.")
+    for line in summary(delta.read(run.spark, LogTables(given.output).lines)):
+        run.say(line)
+    run.say(f"The lines are a Delta table, {LogTables(given.output).lines}: DuckDB, pandas and Spark read it.")
+
+
+def summary(lines: DataFrame) -> Iterator[str]:
+    """What this machine's logs complain of most."""
+    bad = F.col("severity").isin(*SEVERITIES[: SEVERITIES.index("error") + 1])
+    counts = lines.groupBy("source").agg(F.count("*").alias("lines"), F.count_if(bad).alias("errors")).collect()
+    worst = sorted((row for row in counts if row.errors), key=lambda row: (-row.errors, row.source))
+    yield f"\n{sum(row.errors for row in counts):,} errors in {sum(row.lines for row in counts):,} lines:"
+    for row in worst[:WORST]:
+        yield f"{row.errors:8,} in {row.source}, of {row.lines:,} lines"
 
 
 def command() -> str:
@@ -119,9 +135,9 @@ def command() -> str:
 
 def first_answer(spark: SparkSession, output: str, texts: Iterable[str]) -> tuple[str, FoundLines]:
     """The first search that finds some lines, or the last one."""
-    table = Table(open_files(spark, output))
+    tables = LogTables(output)
     for text in texts:
-        answer = search(spark, table, Ask(query.parse(text), limit=10))
+        answer = search(spark, tables, Ask(query.parse(text), limit=10))
         if len(answer.rows) >= ENOUGH:
             break
     return text, answer

@@ -1,1 +1,1 @@
-"""Log aggregation: lines of many formats -> one schema -> Parquet by source and hour, with a search index."""
+"""Log aggregation: lines of many formats -> one schema -> Delta tables by source and hour, with a search index."""

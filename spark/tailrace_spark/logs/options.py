@@ -7,9 +7,9 @@ import re
 from datetime import UTC, datetime, timedelta
 
 from tailrace_spark.job import JobRun, Option
-from tailrace_spark.logs.files import open_files
-from tailrace_spark.logs.table import Table
+from tailrace_spark.logs.store import LogTables
 from tailrace_spark.refusal import Refusal
+from tailrace_spark.tables import delta
 
 OUTPUT_VARIABLE = "TAILRACE_LOGS"
 OUTPUT = Option(
@@ -18,14 +18,14 @@ OUTPUT = Option(
 UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 
 
-def existing(run: JobRun) -> Table:
-    """The table that --output names. Raises Refusal."""
-    table = Table(open_files(run.spark, run.options.output))
-    if table.state().version < 0:
+def existing(run: JobRun) -> LogTables:
+    """The tables that --output names. Raises Refusal."""
+    tables = LogTables(run.options.output)
+    if not delta.is_table(run.spark, tables.lines):
         raise Refusal(
             f"There is no table of logs in {run.options.output}; `tailrace-spark logs` makes it, --output names it."
         )
-    return table
+    return tables
 
 
 def moment_us(text: str, now_us: int) -> int:

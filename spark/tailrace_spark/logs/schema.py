@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pyspark.sql.types import (
+    ArrayType,
     IntegerType,
     LongType,
     MapType,
@@ -33,3 +34,12 @@ LOG = StructType(
 
 # As stored: `block` numbers the runs of rows that the index points to.
 STORED = StructType([*LOG.fields, StructField("block", LongType(), False)])
+
+INDEX = StructType(
+    [
+        StructField("term", StringType()),
+        StructField("blocks", ArrayType(LongType())),
+        StructField("source", StringType()),
+        StructField("hour", StringType()),
+    ]
+)

@@ -1,4 +1,4 @@
-"""Answers a search: newest segments first, the index for the blocks, the blocks for the lines, and what that took.
+"""Answers a search: the newest hours first, the index for the blocks, the blocks for the lines, and what that took.
 
 Memory holds one step's blocks and the lines to show, however large the table is.
 """
@@ -6,10 +6,12 @@ Memory holds one step's blocks and the lines to show, however large the table is
 from __future__ import annotations
 
 import heapq
+import itertools
 import re
 import uuid
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
 from functools import reduce
 from typing import Any
 
@@ -17,16 +19,16 @@ from pyspark.sql import Column, DataFrame, Observation, Row, SparkSession
 from pyspark.sql import functions as F
 
 from tailrace_spark.logs import query as language
-from tailrace_spark.logs.manifest import DataFile, TableSegment, newest_first
 from tailrace_spark.logs.measure import bytes_read
 from tailrace_spark.logs.query import And, Not, Phrase, Query, Term
-from tailrace_spark.logs.store import INDEX_SCHEMA, read_data
-from tailrace_spark.logs.table import Table
+from tailrace_spark.logs.store import LogTables, covered
 from tailrace_spark.logs.terms import terms, text
+from tailrace_spark.tables import delta
 
-FIRST_ROWS, MOST_ROWS = 1 << 20, 1 << 25  # lines of the segments that one step looks at
+FIRST_ROWS, MOST_ROWS = 1 << 20, 1 << 25  # lines of the hours that one step looks at
 RANGES = 128  # of blocks, in one read
 SHOWN = ("timestamp", "source", "severity", "host", "service", "message", "topic", "partition", "offset")
+Ranges = Sequence[tuple[int, int]]  # of blocks: first and last
 
 
 @dataclass(frozen=True)
@@ -39,12 +41,12 @@ class Ask:
     source: str | None = None
     limit: int = 20
 
-    def overlaps(self, segment: TableSegment) -> bool:
-        """False where no line of the segment can be asked for."""
+    def overlaps(self, part: HourPart) -> bool:
+        """False where no line of an hour and source can be asked for."""
         return (
-            (self.source is None or segment.source == self.source)
-            and (self.since_us is None or segment.last_us >= self.since_us)
-            and (self.until_us is None or segment.first_us < self.until_us)
+            (self.source is None or part.source == self.source)
+            and (self.since_us is None or part.hour >= hour_of(self.since_us))
+            and (self.until_us is None or part.hour <= hour_of(self.until_us - 1))
         )
 
     def lines(self) -> Column:
@@ -58,33 +60,42 @@ class Ask:
 
 
 @dataclass(frozen=True)
+class HourPart:
+    """The lines of one source and hour, as the table's log has them."""
+
+    hour: str
+    source: str
+    rows: int
+    is_indexed: bool  # all of them
+
+
+@dataclass(frozen=True)
 class SearchCost:
     """What a search took. Bytes are those that Spark's tasks read from storage, footers and index included."""
 
     bytes_total: int = 0
     bytes_read: int = 0
-    segments: int = 0
-    segments_read: int = 0
-    files: int = 0
-    files_read: int = 0
     lines: int = 0
     lines_read: int = 0
+    lines_without_index: int = 0  # among the lines read
+    parts: int = 0  # sources and hours
+    parts_read: int = 0
     matches: int = 0  # among the lines read
     whole: bool = True  # False: it ended early, because all that is left is older than what is shown
 
     def __str__(self) -> str:
         if self.bytes_read > self.bytes_total:  # of a small table
-            scanned = f"{self.bytes_read:,} bytes (the table has {self.bytes_total:,}; footers and index come on top)"
+            read = f"{self.bytes_read:,} bytes (the table has {self.bytes_total:,}; footers and index come on top)"
         else:
             share = 100 * self.bytes_read / max(self.bytes_total, 1)
-            scanned = f"{self.bytes_read:,} of {self.bytes_total:,} bytes ({share:.2f} %)"
+            read = f"{self.bytes_read:,} of {self.bytes_total:,} bytes ({share:.2f} %)"
         found = (
             f"{self.matches:,} lines match" if self.whole else f"{self.matches:,} lines match so far, older ones left"
         )
-        return (
-            f"{found}; scanned {scanned}, "
-            f"{self.files_read:,} of {self.files:,} files, {self.lines_read:,} of {self.lines:,} lines"
-        )
+        told = f"{found}; read {read}, {self.lines_read:,} of {self.lines:,} lines"
+        if self.lines_without_index:
+            told += f", {self.lines_without_index:,} of them not indexed yet"
+        return told
 
 
 @dataclass
@@ -95,83 +106,102 @@ class FoundLines:
     scan: SearchCost = field(default_factory=SearchCost)
 
 
-def search(spark: SparkSession, table: Table, ask: Ask, first_rows: int = FIRST_ROWS) -> FoundLines:
+def search(spark: SparkSession, tables: LogTables, ask: Ask, first_rows: int = FIRST_ROWS) -> FoundLines:
     """The newest `ask.limit` lines."""
-    every = list(table.state().segments.values())
-    wanted = newest_first(segment for segment in every if ask.overlaps(segment))
-    answer = FoundLines(scan=total(every))
+    table, index = delta.snapshot(spark, tables.lines), indexed(spark, tables)
+    blocks = covered(index.batches) if index else []
+    every = parts_of(table, blocks)
+    wanted = [part for part in every if ask.overlaps(part)]
+    size = table.size_bytes + (index.size_bytes if index else 0)
+    answer = FoundLines(scan=SearchCost(bytes_total=size, lines=sum(part.rows for part in every), parts=len(every)))
     steps = list(steps_of(wanted, first_rows))
     for number, step in enumerate(steps):
         with bytes_read(spark, f"search {uuid.uuid4()}") as counted:
-            look(spark, table, ask, step, answer)
+            look(spark, tables, ask, step, blocks, answer)
         answer.scan = replace(answer.scan, bytes_read=answer.scan.bytes_read + counted.value)
-        left = steps[number + 1 :]
-        if left and done(ask, answer, max(segment.last_us for segment in left[0])):
+        if number + 1 < len(steps) and len(answer.rows) >= ask.limit:  # all that is left is of older hours
             answer.scan = replace(answer.scan, whole=False)
             break
     return answer
 
 
-def total(segments: Iterable[TableSegment]) -> SearchCost:
-    """The table's size."""
-    every = list(segments)
-    return SearchCost(
-        bytes_total=sum(segment.size_bytes for segment in every),
-        segments=len(every),
-        files=sum(len(segment.paths) for segment in every),
-        lines=sum(segment.rows for segment in every),
+def indexed(spark: SparkSession, tables: LogTables) -> delta.TableVersion | None:
+    """The index; None where there is none."""
+    return delta.snapshot(spark, tables.index) if delta.is_table(spark, tables.index) else None
+
+
+def parts_of(table: delta.TableVersion, blocks: Ranges) -> list[HourPart]:
+    """All hours and sources, the newest hour first."""
+    said = {
+        name: F.get_json_object("stats", path).cast("long")
+        for name, path in {
+            "rows": "$.numRecords",
+            "first": "$.minValues.block",
+            "last": "$.maxValues.block",
+            "without": "$.nullCount.block",
+        }.items()
+    }
+    file = table.files.select(
+        F.col("partitionValues.hour").alias("hour"),
+        F.col("partitionValues.source").alias("source"),
+        *(column.alias(name) for name, column in said.items()),
     )
+    inside = [(F.col("first") >= low) & (F.col("last") <= high) for low, high in blocks]
+    whole = (F.col("without") == 0) & reduce(Column.__or__, inside, F.lit(False))
+    rows = file.groupBy("hour", "source").agg(
+        F.coalesce(F.sum("rows"), F.lit(0)).alias("rows"),
+        F.min(F.coalesce(whole, F.lit(False))).alias("is_indexed"),
+    )
+    parts = [HourPart(row.hour, row.source, row.rows, row.is_indexed) for row in rows.collect()]
+    return sorted(parts, key=lambda part: (part.hour, part.source), reverse=True)
 
 
-def steps_of(segments: Sequence[TableSegment], first_rows: int) -> Iterator[list[TableSegment]]:
-    """Segments in their order, in runs that double: a search for what is frequent ends early, others need few jobs."""
-    run: list[TableSegment] = []
+def hour_of(us: int) -> str:
+    """The hour of a time, as the table names it."""
+    return f"{datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=us):%Y-%m-%d-%H}"
+
+
+def steps_of(parts: Sequence[HourPart], first_rows: int) -> Iterator[list[HourPart]]:
+    """Whole hours in their order, in runs that double: what is frequent is found early, the rest needs few jobs."""
+    run: list[HourPart] = []
     bound = first_rows
-    for segment in segments:
-        run.append(segment)
-        if sum(each.rows for each in run) >= bound:
+    for _hour, together in itertools.groupby(parts, key=lambda part: part.hour):
+        run += together
+        if sum(part.rows for part in run) >= bound:
             yield run
             run, bound = [], min(2 * bound, MOST_ROWS)
     if run:
         yield run
 
 
-def done(ask: Ask, answer: FoundLines, newest_left_us: int) -> bool:
-    """True where nothing that is left is newer than the oldest line shown."""
-    return len(answer.rows) >= ask.limit and micros(answer.rows[-1]) >= newest_left_us
-
-
-def look(spark: SparkSession, table: Table, ask: Ask, segments: Sequence[TableSegment], answer: FoundLines) -> None:
+def look(
+    spark: SparkSession, tables: LogTables, ask: Ask, parts: Sequence[HourPart], indexed: Ranges, answer: FoundLines
+) -> None:
     """One step: adds its lines and its cost to the answer."""
-    files = [file for segment in segments for file in segment.data]
-    ranges = [(file.first_block, file.last_block) for file in files]
-    scan = replace(answer.scan, segments_read=answer.scan.segments_read + len(segments))
-    if language.uses_index(ask.query):
-        scan = replace(scan, files_read=scan.files_read + sum(len(segment.index) for segment in segments))
-        ranges = runs(blocks(spark, table, ask.query, segments))
-    for start in range(0, len(ranges), RANGES):
-        part = ranges[start : start + RANGES]
-        chosen = [file for file in files if touches(file, part)]
-        if not chosen:
-            continue
-        rows, read, matched = take(read_data(spark, table, "data", (file.path for file in chosen)), part, ask)
-        scan = replace(
-            scan,
-            files_read=scan.files_read + len(chosen),
-            lines_read=scan.lines_read + read,
-            matches=scan.matches + matched,
-        )
-        answer.rows = heapq.nlargest(ask.limit, [*answer.rows, *rows], key=micros)
-    answer.scan = scan
+    answer.scan = replace(answer.scan, parts_read=answer.scan.parts_read + len(parts))
+    stored = of_parts(delta.read(spark, tables.lines), ask, parts)
+    if not language.uses_index(ask.query):
+        take(stored, ask, answer)
+        return
+    if indexed:
+        found = runs(blocks(of_parts(delta.read(spark, tables.index), ask, parts), ask.query))
+        for start in range(0, len(found), RANGES):
+            take(stored.where(within(found[start : start + RANGES])), ask, answer)
+    if not all(part.is_indexed for part in parts):
+        outside = F.col("block").isNull() | (~within(indexed) if indexed else F.lit(True))
+        read = take(stored.where(outside), ask, answer)
+        answer.scan = replace(answer.scan, lines_without_index=answer.scan.lines_without_index + read)
 
 
-def blocks(spark: SparkSession, table: Table, query: Query, segments: Sequence[TableSegment]) -> list[int]:
+def of_parts(rows: DataFrame, ask: Ask, parts: Sequence[HourPart]) -> DataFrame:
+    """The rows of a table's hours, and of the source if one is asked for."""
+    found = rows.where(F.col("hour").between(parts[-1].hour, parts[0].hour))
+    return found if ask.source is None else found.where(F.col("source") == ask.source)
+
+
+def blocks(index: DataFrame, query: Query) -> list[int]:
     """The blocks that may hold such lines, by the index."""
     asked = language.lookups(query)
-    paths = [table.url(path) for segment in segments for path, _ in segment.index]
-    if not paths:
-        return []
-    index = spark.read.schema(INDEX_SCHEMA).option("basePath", table.url("index")).parquet(*paths)
     hits = index.where(reduce(Column.__or__, map(holds, asked))).select("term", F.explode("blocks").alias("block"))
     flags = [F.max(holds(term)).alias(f"has{number}") for number, term in enumerate(asked)]
     by_block = hits.groupBy("block").agg(*flags)
@@ -229,12 +259,7 @@ def runs(numbers: Sequence[int]) -> list[tuple[int, int]]:
     return found
 
 
-def touches(file: DataFile, ranges: Sequence[tuple[int, int]]) -> bool:
-    """True where the file has a block of these."""
-    return any(first <= file.last_block and last >= file.first_block for first, last in ranges)
-
-
-def within(ranges: Sequence[tuple[int, int]]) -> Column:
+def within(ranges: Ranges) -> Column:
     """As a balanced tree: Spark's planner recurses."""
     if len(ranges) == 1:
         return F.col("block").between(*ranges[0])
@@ -242,14 +267,18 @@ def within(ranges: Sequence[tuple[int, int]]) -> Column:
     return within(ranges[:middle]) | within(ranges[middle:])
 
 
-def take(stored: DataFrame, ranges: Sequence[tuple[int, int]], ask: Ask) -> tuple[list[Row], int, int]:
-    """The newest lines of these blocks that match, how many lines were read, and how many match."""
+def take(stored: DataFrame, ask: Ask, answer: FoundLines) -> int:
+    """Adds the newest of these lines that match, and their cost, to the answer; returns how many lines it read."""
     read, matched = Observation(), Observation()
-    lines = stored.where(within(ranges)).observe(read, F.count(F.lit(1)).alias("lines"))
+    lines = stored.observe(read, F.count(F.lit(1)).alias("lines"))
     found = lines.where(ask.lines()).observe(matched, F.count(F.lit(1)).alias("lines"))
     newest = found.select(*SHOWN, F.unix_micros("timestamp").alias("us")).orderBy(F.desc("timestamp")).limit(ask.limit)
-    rows = newest.collect()
-    return rows, read.get["lines"], matched.get["lines"]
+    answer.rows = heapq.nlargest(ask.limit, [*answer.rows, *newest.collect()], key=micros)
+    scan = answer.scan
+    answer.scan = replace(
+        scan, lines_read=scan.lines_read + read.get["lines"], matches=scan.matches + matched.get["lines"]
+    )
+    return int(read.get["lines"])
 
 
 def micros(row: Row) -> int:

@@ -1,4 +1,4 @@
-"""The commands on the table: `logs search`, `logs compact`, `logs vacuum`."""
+"""The command `logs search`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tailrace_spark.values import whole
 
 SINCE = Option("--since", "only lines from then on: 2h, 30m, 7d, or a time such as 2026-11-21T16:00")
 UNTIL = Option("--until", "only lines before that")
-SOURCE = Option("--source", "only lines of this source; the files of others are not looked at")
+SOURCE = Option("--source", "only lines of this source")
 WIDEST = 400  # characters of a message that are printed
 LIMIT = Option("--limit", "lines to show, the newest", 20, convert=whole(1))
 
@@ -37,7 +37,7 @@ def shown(row: Row) -> str:
 
 
 def run(run: JobRun) -> None:
-    """Prints the lines, the oldest first, and what was scanned."""
+    """Prints the lines, the oldest first, and what was read."""
     options = run.options
     ask = Ask(
         query.parse(options.query),

@@ -1,4 +1,4 @@
-"""The job `metrics`: a topic of requests to metrics of closed windows, in a topic and in a Parquet table."""
+"""The job `metrics`: a topic of requests to metrics of closed windows, in a Delta table and in a topic."""
 
 from __future__ import annotations
 
@@ -7,13 +7,15 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from tailrace_spark import dead_letter, events, kafka
 from tailrace_spark.batches import BatchState, newest_us, persisted, run_batches, told, watermark_us
 from tailrace_spark.job import BOOTSTRAP, CHECKPOINT, KAFKA_OPTION, OUTPUT, STREAMING, Job, JobRun, Option
 from tailrace_spark.metrics import frames
+from tailrace_spark.tables import delta
+from tailrace_spark.tables.options import OPTIMIZE_EVERY, is_due
 from tailrace_spark.values import whole
 from tailrace_spark.windowed import Windows
 
@@ -36,6 +38,8 @@ class MetricBatches:
         """For foreachBatch."""
         with persisted(parsed):
             self._take(parsed, number)
+        if is_due(number, self.options.optimize_every):
+            delta.optimize(parsed.sparkSession, self.options.output, self.say)
 
     def _take(self, parsed: DataFrame, number: int) -> None:
         before = self.state.before(parsed.sparkSession, number)
@@ -49,18 +53,17 @@ class MetricBatches:
         sums = self.spans.fold(before.rows, frames.counts(on_time, self.spans))
         with persisted(sums):
             closing = self.spans.is_closed(watermark)
-            metrics = frames.summary(sums.where(closing), self.spans)
-            count = self.write(metrics, number)
+            query = delta.query_id(parsed)
+            delta.append(frames.summary(sums.where(closing), self.spans), self.options.output, query, number)
+            count = self.publish(parsed.sparkSession, closing & ~closed_before)
             self.state.after(sums.where(~closing), number, watermark)
         self.say(
             f"metrics batch {number}: {count:,} rows of closed windows, {dead_letter.told(reasons)}, {told(watermark)}"
         )
 
-    def write(self, metrics: DataFrame, number: int) -> int:
-        """Into the table, where a batch that runs again replaces itself, and from there into the topic."""
-        folder = f"{self.options.output}/batch={number}"
-        metrics.coalesce(1).write.mode("overwrite").parquet(folder)
-        written = metrics.sparkSession.read.schema(metrics.schema).parquet(folder)
+    def publish(self, spark: SparkSession, which: Column) -> int:
+        """From the table into the topic: a sketch made again may differ, what is in the table does not."""
+        written = delta.read(spark, self.options.output).where(which)
         kafka.write_batch(frames.rows(written, self.options.to), self.options)
         return int(written.count())
 
@@ -81,8 +84,20 @@ def needed(options: Namespace) -> tuple[str, ...]:
 
 JOB = Job(
     "metrics",
-    "Rates, counts and percentiles (within 1 %) per window, service and operation, to a topic and a table.",
-    (BOOTSTRAP, TOPIC, TO, dead_letter.OPTION, CHECKPOINT, OUTPUT, WINDOW, LATENESS, *STREAMING, KAFKA_OPTION),
+    "Rates, counts and percentiles per window, service and operation, to a Delta table and a topic.",
+    (
+        BOOTSTRAP,
+        TOPIC,
+        TO,
+        dead_letter.OPTION,
+        CHECKPOINT,
+        OUTPUT,
+        WINDOW,
+        LATENESS,
+        OPTIMIZE_EVERY,
+        *STREAMING,
+        KAFKA_OPTION,
+    ),
     run,
     needed,
 )

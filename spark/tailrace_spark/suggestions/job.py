@@ -8,10 +8,12 @@ from tailrace_spark import dead_letter, events, kafka
 from tailrace_spark.job import BOOTSTRAP, KAFKA_OPTION, Job, JobRun, Option
 from tailrace_spark.stream.frames import latest
 from tailrace_spark.suggestions import frames
+from tailrace_spark.tables import delta
 from tailrace_spark.values import whole
 
 TOPIC = Option("--topic", "topic of purchases, one JSON object each", "purchases")
 TO = Option("--to", "compacted topic for the suggestions", "suggestions")
+OUTPUT = Option("--output", "Delta table for them too, (product, other, score), replaced as a whole")
 MOST = Option("--most", "similar products of each product", 20, convert=whole(1))
 TOGETHER = Option("--least-together", "buyers that two products must share", 2, convert=whole(1))
 
@@ -28,6 +30,8 @@ def run(run: JobRun) -> None:
     before = latest(kafka.read_batch(run.spark, options, [options.to]))
     rows = frames.rows(scores, before, options.to).persist()
     try:
+        if options.output:
+            delta.replace(scores, options.output)
         kafka.write_batch(rows, options)
         products = rows.where("value is not null").count()
         gone = rows.count() - products
@@ -48,7 +52,7 @@ def needed(options: Namespace) -> tuple[str, ...]:
 JOB = Job(
     "suggestions",
     "Purchases to similar products, in a compacted topic keyed by product; a nightly batch.",
-    (BOOTSTRAP, TOPIC, TO, dead_letter.OPTION, MOST, TOGETHER, KAFKA_OPTION),
+    (BOOTSTRAP, TOPIC, TO, OUTPUT, dead_letter.OPTION, MOST, TOGETHER, KAFKA_OPTION),
     run,
     needed,
 )

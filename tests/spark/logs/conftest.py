@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from pathlib import Path
 
@@ -11,22 +12,25 @@ from pyspark.sql import SparkSession
 from support.log_frames import parsed_lines
 from support.log_lines import Line
 from tailrace_spark.logs import store
-from tailrace_spark.logs.files import LocalFiles
-from tailrace_spark.logs.manifest import Commit
-from tailrace_spark.logs.table import Table
+from tailrace_spark.logs.store import LogTables
+
+QUERY = "query"
 
 
 @pytest.fixture
-def table(tmp_path: Path) -> Table:
-    """An empty one."""
-    return Table(LocalFiles(tmp_path / "logs"))
+def tables(spark: SparkSession, tmp_path: Path) -> LogTables:
+    """Empty ones."""
+    made = LogTables(str(tmp_path / "logs"))
+    made.create(spark)
+    return made
 
 
 @pytest.fixture
-def add(spark: SparkSession, table: Table) -> Callable[[list[Line]], None]:
-    """Writes and commits lines."""
+def add(spark: SparkSession, tables: LogTables) -> Callable[[list[Line]], None]:
+    """Writes lines as the next batch."""
+    numbers = itertools.count()
 
     def write(lines: list[Line]) -> None:
-        assert table.commit(Commit(add=store.write(parsed_lines(spark, lines), table, len(lines)))) is not None
+        assert store.write(parsed_lines(spark, lines), tables, QUERY, next(numbers)) == len(lines)
 
     return write

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import re
 from collections import Counter
 from datetime import timedelta
 from pathlib import Path
@@ -12,13 +14,13 @@ from pyspark.sql import SparkSession
 
 from support.log_lines import BEGAN, Line, lines
 from support.spark_cluster import SparkCluster
+from support.table_readers import read_meanwhile, rows_for_all, rows_in_duckdb, rows_in_pandas
 from tailrace_spark import dead_letter
 from tailrace_spark.job import JobRun
 from tailrace_spark.logs import job, query
-from tailrace_spark.logs.files import LocalFiles
 from tailrace_spark.logs.search import Ask, search
-from tailrace_spark.logs.store import read_data
-from tailrace_spark.logs.table import Table
+from tailrace_spark.logs.store import LogTables
+from tailrace_spark.tables import delta
 
 PARTITIONS = 2
 
@@ -31,14 +33,14 @@ class Jobs:
         self.topic = cluster.create("logs", PARTITIONS)
         cluster.create_exactly(self.topic + dead_letter.SUFFIX)
         self.said: list[str] = []
-        self.table = Table(LocalFiles(folder / "table"))
+        self.tables = LogTables(str(folder / "table"))
         self.sent: list[Line] = []
 
     def produce(self, every: list[Line]) -> None:
         self.sent += every
         self.cluster.produce(self.topic, [line.record() for line in every])
 
-    def run(self, most: int = 1000, compact_every: int = 0) -> None:
+    def run(self, most: int = 1000, optimize_every: int = 0) -> None:
         options = job.JOB.given(
             bootstrap=self.cluster.bootstrap,
             topic=[self.topic],
@@ -46,13 +48,12 @@ class Jobs:
             output=str(self.folder / "table"),
             trigger="now",
             max_offsets_per_trigger=most,
-            compact_every=compact_every,
+            optimize_every=optimize_every,
         )
         job.run(JobRun(self.spark, options, self.said.append))
 
     def stored(self) -> Counter[tuple[int, int]]:
-        paths = [file.path for segment in self.table.state().segments.values() for file in segment.data]
-        rows = read_data(self.spark, self.table, "data", paths).select("partition", "offset").collect()
+        rows = delta.read(self.spark, self.tables.lines).select("partition", "offset").collect()
         return Counter((row.partition, row.offset) for row in rows)
 
     def refused(self) -> list[Any]:
@@ -91,14 +92,22 @@ def test_a_spike_an_hour_down_and_a_batch_done_twice(jobs: Jobs) -> None:
     assert len([line for line in jobs.said if "is in the table already" in line]) == 1
     sizes = [int(line.split(": ")[1].split(" lines")[0]) for line in batches]
     assert len(sizes) >= 4 and max(sizes) <= 400, "a bounded rate"
-    found = search(jobs.spark, jobs.table, Ask(query.parse("late-by-days"))).rows
+    found = search(jobs.spark, jobs.tables, Ask(query.parse("late-by-days"))).rows
     assert [(row.source, row.timestamp.date()) for row in found] == [("web", (BEGAN - timedelta(days=9)).date())]
 
 
-def test_compacts_as_it_goes(jobs: Jobs) -> None:
+def test_compacts_as_it_goes_while_others_read(jobs: Jobs) -> None:
     every = [line._replace(source="web") for line in lines(40, seed=4, broken_every=0, hours=1)]
     jobs.produce(every)
-    jobs.run(most=10, compact_every=4)
-    assert len(jobs.table.state().segments) == 1
+    path = jobs.tables.lines
+    with read_meanwhile(path, rows_in_pandas) as pandas, read_meanwhile(path, rows_in_duckdb) as duckdb:
+        jobs.run(most=10, optimize_every=4)
+    sizes = [int(size) for line in jobs.said for size in re.findall(r"^logs batch \d+: (\d+) lines,", line)]
+    whole = {0, *itertools.accumulate(sizes)}
+    for seen in (pandas, duckdb):
+        assert seen == sorted(seen) and set(seen) <= whole and seen[-1] == 40, "whole batches only"
+    assert rows_for_all(jobs.spark, path) == 40
+    assert rows_for_all(jobs.spark, jobs.tables.index) > 40
+    assert delta.snapshot(jobs.spark, jobs.tables.lines).files.count() == 1
     assert jobs.stored() == Counter(dict.fromkeys(jobs.stored(), 1)) and len(jobs.stored()) == 40
-    assert any(line.startswith("compacted web 2026-11-21-12: 4 segments") for line in jobs.said)
+    assert f"{jobs.tables.lines}: 4 files compacted into 1" in jobs.said

@@ -10,14 +10,15 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import pyspark
+from pyspark.sql import SparkSession
 
 from support.log_lines import lines
 from support.ports import free_ports
 from support.spark_cluster import SparkCluster
 from support.spark_settings import JVM
 from tailrace_spark import dead_letter
-from tailrace_spark.logs.files import LocalFiles
-from tailrace_spark.logs.table import Table
+from tailrace_spark.logs.store import LogTables
+from tailrace_spark.tables import delta
 
 DEPLOY = "org.apache.spark.deploy"
 
@@ -66,7 +67,9 @@ def standalone(folder: Path, workers: int) -> Iterator[str]:
         yield url
 
 
-def test_log_aggregation_on_a_master_with_two_workers(cluster: SparkCluster, jars: Path, tmp_path: Path) -> None:
+def test_log_aggregation_on_a_master_with_two_workers(
+    spark: SparkSession, cluster: SparkCluster, jars: Path, tmp_path: Path
+) -> None:
     topic = cluster.create("logs", 2)
     cluster.create_exactly(topic + dead_letter.SUFFIX)
     every = list(lines(200, seed=9))
@@ -83,8 +86,7 @@ def test_log_aggregation_on_a_master_with_two_workers(cluster: SparkCluster, jar
         done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     broken = sum(line.broken for line in every)
-    assert f"logs batch 0: {len(every) - broken:,} lines into 10 segments, {broken} dead letters" in done.stdout
-    segments = Table(LocalFiles(tmp_path / "table")).state().segments.values()
-    assert sum(segment.rows for segment in segments) == len(every) - broken
+    assert f"logs batch 0: {len(every) - broken:,} lines, {broken} dead letters" in done.stdout
+    assert delta.read(spark, LogTables(str(tmp_path / "table")).lines).count() == len(every) - broken
     executors = {path.name for path in (tmp_path / "work").glob("app-*/*")}
     assert len(executors) == 2, "both workers ran an executor"

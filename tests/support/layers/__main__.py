@@ -14,7 +14,6 @@ from contextlib import ExitStack
 from pathlib import Path
 from types import FrameType
 
-from support.commands import environment
 from support.layers import part, slots, slowest
 from support.layers.part import Part, Result
 from support.layers.table import LAYERS, pytest_command
@@ -23,7 +22,7 @@ from support.layers.tools import Engine, Preparation
 
 def usage() -> str:
     rows = [f"  {name:12} {layer.about}" for name, layer in LAYERS.items()]
-    return "./test [LAYER...] [pytest options]\nAll but spark-newest and bench where none is named:\n" + "\n".join(rows)
+    return "./test [LAYER...] [pytest options]\nAll but bench where none is named:\n" + "\n".join(rows)
 
 
 def choose(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
@@ -69,7 +68,7 @@ def main(arguments: Sequence[str]) -> int:
             layer = LAYERS[chosen.layer]
             preparation.of(chosen.layer, layer)
             own = {"TEST_PORTS": part.ports(slot, count), slowest.VARIABLE: str(times)}
-            return part.run(chosen, {**environment(layer.before and layer.before()), **own}, live=len(parts) == 1)
+            return part.run(chosen, {**os.environ, **own}, live=len(parts) == 1)
 
         results = slots.run_all(parts, count, run, part.end_all)
         return report(results, preparation.left_out, slowest.table(times))

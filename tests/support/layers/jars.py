@@ -33,21 +33,7 @@ def compat_peers() -> Path:
 
 
 def connector_jars() -> Path:
-    """The jars of Spark's Kafka connector (Maven)."""
+    """The jars of Spark's Kafka connector and of Delta Lake (Maven)."""
     from support import spark_jars
 
     return spark_jars.libs()
-
-
-def newest_connector_jars() -> Path:
-    """The jars of the newest Spark's Kafka connector (Maven)."""
-    from support import spark_jars
-
-    return spark_jars.libs(spark_jars.NEWEST)
-
-
-def newest_pyspark() -> Path:
-    """The newest PySpark, aside of the installed one."""
-    from support import spark_jars
-
-    return spark_jars.newest_pyspark()

@@ -24,7 +24,6 @@ class Layer:
     commands: tuple[tuple[Command, ...], ...] = ()  # parts, each of commands in a row
     extra: str = ""  # of pyproject.toml; installed when the layer runs, for what is too large to give everyone
     jars: Callable[[], Path] | None = None  # fetches them with Maven, or finds them in .cache
-    before: Callable[[], Path] | None = None  # a folder with packages that are found before the installed ones
     tests: tuple[str, ...] = ()  # where they are not tests/<name>
     engine: bool = False  # needs a Docker engine, which is set up beside the layers that run first
     apart: tuple[tuple[str, ...], ...] = ()  # tests that are parts of their own; the rest is the first part
@@ -84,7 +83,7 @@ LAYERS = {
     "spark": Layer(
         "the stock Spark connector and the jobs of spark/",
         tools=("java", "mvn"),
-        extra="spark",
+        extra="spark-tests",
         jars=jars.connector_jars,
         apart=(tests_of("spark", "logs/ demo suggestions"),),
     ),
@@ -113,15 +112,6 @@ LAYERS = {
         "real processes and sockets",
         tools=("chromium", "postgres", "redis-server"),
         apart=(tests_of("integration", "controller/ gateway/ quota/ cli"),),
-    ),
-    "spark-newest": Layer(
-        "the stock connector on PySpark 4.2.0; a gigabyte, so only where it is named",
-        tools=("java", "mvn"),
-        default=False,
-        extra="spark",
-        jars=jars.newest_connector_jars,
-        before=jars.newest_pyspark,
-        tests=tests_of("spark", "connector_batch connector_sink connector_stream connector_transactions once"),
     ),
     "bench": Layer("speed beside Apache Kafka; reports only", default=False, commands=((module("bench"),),)),
 }

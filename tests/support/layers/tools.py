@@ -12,7 +12,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from support import debian
-from support.commands import ROOT, environment, running
+from support.commands import ROOT, running
 from support.layers.table import Layer
 
 # A tool and the Debian package that has it.
@@ -71,7 +71,7 @@ class Engine:
         run = str(os.getpid())  # a test runs this for itself, beside the run that it is part of
         # First, so that it runs last: an `up` that has not ended may start a dockerd yet.
         stack.callback(subprocess.run, _engine("down", run), cwd=ROOT, check=False)
-        self._process, self._output = stack.enter_context(running(("nice", *_engine("up", run)), environment(None)))
+        self._process, self._output = stack.enter_context(running(("nice", *_engine("up", run)), os.environ))
 
     def wait(self) -> str | None:
         """Returns when it is ready; what would help where it cannot be had."""
@@ -103,9 +103,8 @@ class Preparation:
             line = self._engine.wait() if layer.engine and self._engine else install(layer.tools)
             if line is None and layer.extra:
                 line = install_extra(layer.extra)
-            for what in (layer.jars, layer.before):
-                if line is None and what:
-                    line = fetch(what)
+            if line is None and layer.jars:
+                line = fetch(layer.jars)
             if line is not None:
                 print(f"Without its tools, {name} leaves tests out. To have them: {line}", flush=True)
             self.left_out[name] = line

@@ -40,6 +40,7 @@ OTHER_NAMES = {
     ),
     *("ssl.ca.location", "ssl.certificate.location", "ssl.key.location"),
     *("group.instance.id", "group.protocol", "group.remote.assignor", "max.poll.interval.ms"),
+    *("isolation.level", "schemas.enable", "io.delta"),
     *("transaction.timeout.ms", "transactional.id", "kafka.group.id", "kafka.isolation.level", "spark.driver.memory"),
     *("cluster.id", "directory.id", "partition.metadata", "tailrace.query", "kafka.example.org"),
     *("org.apache.commons", "org.apache.kafka", "org.apache.spark", "cluster.bootstrap", "cluster.kill"),
@@ -63,7 +64,7 @@ _FILE = re.compile(rf"(?<![\w./$…-])(?:[\w.-]+/)*[\w-]+\.(?:{_ENDINGS.replace(
 _MADE = {  # files that are made: by a cluster, by Kafka, by a reader
     *("metadata.db", "server.properties", "meta.properties", "cluster.secret", "conftest.py", "plan.json", "back.json"),
     "client.properties",
-    *("_topics.json", "tailrace-spark.json", "openapi.json", "commits/…7.json"),
+    *("_topics.json", "tailrace-spark.json", "openapi.json"),
 }
 _VARIABLE = re.compile(r"\b(?:KAFKA|TAILRACE)_[A-Z_]+\b")
 _METRIC = re.compile(r"\btailrace_([a-z_]+)\b")
