@@ -7,16 +7,17 @@ takes every word that begins so. `name:value` asks a field. Case does not matter
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from lark import Token, Tree
+
+from tailrace_spark.logs.grammar import tree_of
 from tailrace_spark.logs.terms import LONGEST
 from tailrace_spark.refusal import Refusal
 
 _WORD = re.compile(r"\w+")  # what terms.WORD_BREAK leaves
 _PIECE_BREAK = re.compile(r"[\s\"'`()\[\]{}<>,;=|]")
 _PIECE_ENDS = re.compile(r"^[^\w/]+|[^\w/]+$")
-_TOKEN = re.compile(r'\s*(?:(?P<phrase>"[^"]*")|(?P<open>\()|(?P<close>\))|(?P<word>[^\s()"]+))')
 
 
 @dataclass(frozen=True)
@@ -65,58 +66,19 @@ Query = Term | Phrase | And | Or | Not
 
 def parse(text: str) -> Query:
     """Raises Refusal."""
-    tokens = list(_tokens(text))
-    query, rest = _any(tokens, text)
-    if rest:
-        raise Refusal(f"The search {text!r} has a parenthesis that nothing opens; take it out.")
-    return query
+    return meaning(tree_of(text))
 
 
-def _tokens(text: str) -> Iterator[tuple[str, str]]:
-    at, text = 0, text.rstrip()
-    while at < len(text):
-        found = _TOKEN.match(text, at)
-        if found is None or found.lastgroup is None:
-            raise Refusal(f"The search {text!r} has a quotation mark without its second; add it at the end.")
-        yield found.lastgroup, found[found.lastgroup]
-        at = found.end()
-
-
-def _any(tokens: Sequence[tuple[str, str]], text: str) -> tuple[Query, Sequence[tuple[str, str]]]:
-    parts = []
-    while True:
-        part, tokens = _all(tokens, text)
-        parts.append(part)
-        if not tokens or tokens[0] != ("word", "OR"):
-            return parts[0] if len(parts) == 1 else Or(tuple(parts)), tokens
-        tokens = tokens[1:]
-
-
-def _all(tokens: Sequence[tuple[str, str]], text: str) -> tuple[Query, Sequence[tuple[str, str]]]:
-    parts = []
-    while True:
-        part, tokens = _one(tokens, text)
-        parts.append(part)
-        if tokens and tokens[0] == ("word", "AND"):
-            tokens = tokens[1:]
-        elif not tokens or tokens[0][0] == "close" or tokens[0] == ("word", "OR"):
-            return parts[0] if len(parts) == 1 else And(tuple(parts)), tokens
-
-
-def _one(tokens: Sequence[tuple[str, str]], text: str) -> tuple[Query, Sequence[tuple[str, str]]]:
-    if not tokens or tokens[0][0] == "close" or tokens[0] in (("word", "AND"), ("word", "OR")):
-        what = f"before {tokens[0][1]}" if tokens else "at its end"
-        raise Refusal(f"The search {text!r} lacks a word {what}; for example 'error AND timeout'.")
-    (kind, word), rest = tokens[0], tokens[1:]
-    if (kind, word) == ("word", "NOT"):
-        part, rest = _one(rest, text)
-        return Not(part), rest
-    if kind == "open":
-        part, rest = _any(rest, text)
-        if not rest:
-            raise Refusal(f"The search {text!r} has a parenthesis that nothing closes; add it at the end.")
-        return part, rest[1:]
-    return (phrase(word.strip('"')) if kind == "phrase" else word_of(word)), rest
+def meaning(tree: Tree[Token]) -> Query:
+    """Of a part of the grammar."""
+    kind = str(tree.data)
+    if kind in ("word", "phrase"):
+        said = str(tree.children[0])
+        return word_of(said) if kind == "word" else phrase(said.strip('"'))
+    parts = tuple(meaning(part) for part in tree.children if isinstance(part, Tree))
+    if kind == "not":
+        return Not(parts[0])
+    return Or(parts) if kind == "any" else And(parts)
 
 
 def word_of(word: str) -> Query:
