@@ -126,7 +126,7 @@ _HELPS: Final[dict[str, Callable[[list[str]], object]]] = {
 
 def _spark(words: list[str]) -> str | None:
     """`tailrace-spark` and these words; PySpark is not there, so an option is one that a job's source names."""
-    if not words or words[0].isupper():
+    if not words or words[0].isupper() or words[0] == "completion":
         return None
     job = next((name for length in (2, 1) if (name := " ".join(words[:length])) in JOBS), None)
     if job is None:
