@@ -11,11 +11,12 @@ if TYPE_CHECKING:
     from tailrace_spark.job import Job
 
 JOBS: dict[str, tuple[str, str]] = {
-    "archive": ("tailrace_spark.archive.job", "topics to Parquet, every record as it is"),
+    "archive": ("tailrace_spark.archive.job", "topics to a Delta table, every committed record as it is"),
     "activity": ("tailrace_spark.activity.live_job", "sessions, top pages and funnels of a website, live"),
     "activity nightly": ("tailrace_spark.activity.nightly_job", "the same of one day, from the retained topics"),
     "activity report": ("tailrace_spark.activity.report_job", "top pages and the funnel of some hours"),
     "restore": ("tailrace_spark.archive.restore_job", "an archive back into topics, in order"),
+    "changes": ("tailrace_spark.changes.job", "Debezium's change events to a table of the current rows"),
     "demo": ("tailrace_spark.demo.job", "the job logs on this machine's own logs, and a search"),
     "metrics": ("tailrace_spark.metrics.job", "requests to rates, counts and percentiles per window"),
     "stream validate": ("tailrace_spark.stream.validate_job", "stage 1 of 3: raw orders to valid ones"),
@@ -23,10 +24,10 @@ JOBS: dict[str, tuple[str, str]] = {
     "stream aggregate": ("tailrace_spark.stream.aggregate_job", "stage 3 of 3: revenue per country and window"),
     "suggestions": ("tailrace_spark.suggestions.job", "purchases to similar products, a nightly batch"),
     "suggestions lookup": ("tailrace_spark.suggestions.lookup_job", "what is similar to a product"),
-    "logs": ("tailrace_spark.logs.job", "log lines of many formats into Parquet, with a search index"),
-    "logs search": ("tailrace_spark.logs.search_job", "lines that match, and what it scanned"),
-    "logs compact": ("tailrace_spark.logs.compact_job", "small files of that table into large ones"),
-    "logs vacuum": ("tailrace_spark.logs.vacuum_job", "deletes files that the table no longer needs"),
+    "logs": ("tailrace_spark.logs.job", "log lines of many formats into a Delta table, with a search index"),
+    "logs search": ("tailrace_spark.logs.search_job", "lines that match, and what it read"),
+    "table optimize": ("tailrace_spark.tables.optimize_job", "small files of a Delta table into large ones"),
+    "table vacuum": ("tailrace_spark.tables.vacuum_job", "deletes files that no kept version of a table has"),
 }
 
 

@@ -1,0 +1,150 @@
+"""Change data capture: the table is what the source has, whatever comes twice, late, or without use."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from support.spark_cluster import Record, SparkCluster
+from support.spark_frames import record, records
+from support.table_readers import rows_for_all
+from tailrace_spark import dead_letter
+from tailrace_spark.changes import job
+from tailrace_spark.changes.columns import ChangeColumn, columns_of
+from tailrace_spark.changes.job import ChangeBatches
+from tailrace_spark.changes.table import ChangedTable
+from tailrace_spark.job import JobRun
+from tailrace_spark.tables import delta
+
+FIELDS = (
+    {"field": "id", "type": "int64", "optional": False},
+    {"field": "name", "type": "string", "optional": True},
+    {"field": "at", "type": "int64", "optional": True, "name": "io.debezium.time.MicroTimestamp"},
+)
+NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
+NOON_US = 1_795_262_400_000_000
+
+
+def schema(*more: Mapping[str, Any]) -> str:
+    row = [*FIELDS, *more]
+    parts = ({"field": name, "type": "struct", "fields": row} for name in ("before", "after"))
+    return json.dumps({"type": "struct", "fields": [*parts, {"field": "op", "type": "string"}]})
+
+
+def event(op: str, lsn: int, id: int, name: str | None = None, more: Mapping[str, Any] | None = None) -> bytes:
+    """As Debezium's JSON converter writes it, with the schema."""
+    row = {"id": id, "name": name, "at": NOON_US, **(more or {})}
+    before, after = ({"id": id}, None) if op == "d" else (None, row)
+    said = {"before": before, "after": after, "op": op, "source": {"lsn": lsn, "table": "customers"}}
+    described = json.loads(schema(*({"field": key, "type": "int32"} for key in more or {})))
+    return json.dumps({"schema": described, "payload": said}).encode()
+
+
+def test_columns_are_those_of_the_schema() -> None:
+    assert columns_of(schema({"field": "tags", "type": "array"})) == (
+        ChangeColumn("id", "bigint"),
+        ChangeColumn("name", "string"),
+        ChangeColumn("at", "bigint", "timestamp_micros"),
+        ChangeColumn("tags", "string"),
+    )
+    with pytest.raises(ValueError, match="no field `after`"):
+        columns_of("{}")
+
+
+class Captured:
+    """The table, and batches that are made without a topic."""
+
+    def __init__(self, spark: SparkSession, folder: Path) -> None:
+        self.spark = spark
+        self.table = ChangedTable(str(folder / "customers"), ("id",))
+        self.said: list[str] = []
+        options = job.JOB.given(topic="customers", optimize_every=3)
+        self.batches = ChangeBatches(self.table, options, self.said.append)
+        self.offset = 0
+
+    def take(self, *events: bytes | None, times: int = 1) -> None:
+        rows = [record(self.offset + n, value, topic="customers", key=b"k") for n, value in enumerate(events)]
+        self.offset += len(rows)
+        for _ in range(times):
+            self.batches.take(records(self.spark, rows), len(self.said))
+
+    def rows(self) -> dict[int, str | None]:
+        found = delta.read(self.spark, self.table.rows).collect()
+        assert len({row.id for row in found}) == len(found), "no row twice"
+        return {row.id: row.name for row in found}
+
+
+def test_events_in_their_order_make_the_table(spark: SparkSession, tmp_path: Path) -> None:
+    captured = Captured(spark, tmp_path)
+    captured.take(event("r", 1, 1, "ann"), event("r", 1, 2, "bob"), event("c", 5, 3, "cid"), event("u", 6, 3, "cyd"))
+    assert captured.rows() == {1: "ann", 2: "bob", 3: "cyd"}
+    captured.take(event("d", 7, 2), None, event("u", 8, 1, None), times=2)  # the driver died behind the merge
+    assert captured.rows() == {1: None, 3: "cyd"}
+    captured.take(event("c", 5, 3, "cid"), event("r", 1, 2, "bob"))  # the connector sends old events again
+    assert captured.rows() == {1: None, 3: "cyd"}
+    captured.take(event("c", 9, 2, "bea", more={"age": 7}))  # made anew, and the source has one column more
+    assert captured.rows() == {1: None, 2: "bea", 3: "cyd"}
+    row = delta.read(spark, captured.table.rows).where("id = 2").collect()[0]
+    assert (row.age, row["at"].astimezone(UTC)) == (7, NOON)
+    assert rows_for_all(spark, captured.table.rows) == 3
+    assert captured.said[1] == "changes batch 1: 2 rows changed, 1 tombstones, no dead letters"
+
+
+def test_events_again_and_in_any_order_end_the_same(spark: SparkSession, tmp_path: Path) -> None:
+    captured = Captured(spark, tmp_path)
+    chance = random.Random(3)
+    truth: dict[int, str | None] = {}
+    history = []
+    for lsn in range(1, 60):
+        key = chance.randrange(8)
+        if key in truth and chance.random() < 0.3:
+            del truth[key]
+            history.append(event("d", lsn, key))
+        else:
+            history.append(event("u" if key in truth else "c", lsn, key, f"v{lsn}"))
+            truth[key] = f"v{lsn}"
+    again = [*history, *chance.sample(history, 20)]
+    chance.shuffle(again)
+    for start in range(0, len(again), 40):
+        captured.take(*again[start : start + 40])
+    assert captured.rows() == truth
+
+
+def test_what_cannot_be_used_goes_to_the_dead_letters_and_tombstones_do_not(
+    spark: SparkSession, cluster: SparkCluster, tmp_path: Path
+) -> None:
+    topic = cluster.create("customers")
+    cluster.create_exactly(topic + dead_letter.SUFFIX)
+    reasons = {
+        b"<html>": "not JSON",
+        b"{}": "no op",
+        b'{"op": "t", "source": {"lsn": 1}}': "op t is not applied",
+        b'{"op": "c", "after": {"name": "x"}}': "no key",
+        b'{"op": "c", "after": {"id": "one"}}': "does not fit the columns",
+    }
+    good = b'{"op": "c", "before": null, "after": {"id": 1, "name": "ann"}, "source": {"file": "b.1", "pos": 4}}'
+    values = [*reasons, good, None]
+    cluster.produce(topic, [Record(value, key=b"k") for value in values])
+    options = job.JOB.given(
+        bootstrap=cluster.bootstrap,
+        topic=topic,
+        key="id",
+        columns="id bigint, name string",
+        checkpoint=str(tmp_path / "checkpoint"),
+        output=str(tmp_path / "customers"),
+        trigger="now",
+    )
+    said: list[str] = []
+    job.run(JobRun(spark, options, said.append))
+    letters = {record.value: dict(record.headers) for record in cluster.read(topic + dead_letter.SUFFIX)}
+    assert {value: told["dead-letter.reason"].decode() for value, told in letters.items()} == reasons
+    rows = delta.read(spark, f"{options.output}/rows").collect()
+    assert [(row.id, row.name) for row in rows] == [(1, "ann")]
+    assert said[0].startswith("changes batch 0: 1 rows changed, 1 tombstones, 5 dead letters")
