@@ -17,11 +17,11 @@ from tailrace.wire import codec
 from tailrace.wire.apis import APIS, ApiKey
 from tailrace.wire.header import parse_request_header
 from tailrace.wire.messages import PreambleRequest, PreambleResponse
+from tailrace_gateway.clients.client import ClientLink
+from tailrace_gateway.clients.handover import Handover
 from tailrace_gateway.forward import broker_away, configs, controller, coordinator, unfenced
 from tailrace_gateway.gateway import Gateway, Parts
 from tailrace_gateway.handlers import HANDLERS, api_versions
-from tailrace_gateway.relay.client import ClientLink
-from tailrace_gateway.relay.handover import Handover
 from tailrace_gateway.relay.node import NodeLink, connect, preamble
 from tailrace_gateway.relay.requests import Frame
 from tailrace_gateway.relay.routes import Route

@@ -24,8 +24,8 @@ from tailrace.net.tls.encrypted_socket import EncryptedSocket
 from tailrace.net.tls.handshakes import Handshakes
 from tailrace.net.transport.accepting import BACKLOG, Accepting, bind_tcp
 from tailrace_gateway.answering import AnsweringGateway
-from tailrace_gateway.relay.client import ClientLink
-from tailrace_gateway.relay.encrypted_client import EncryptedClientLink
+from tailrace_gateway.clients.client import ClientLink
+from tailrace_gateway.clients.encrypted_client import EncryptedClientLink
 from tailrace_gateway.relay.routes import PREAMBLE_ONLY
 
 

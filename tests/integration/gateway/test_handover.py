@@ -36,9 +36,9 @@ from tailrace_broker.connections import client_listener
 from tailrace_broker.connections.adopted import AdoptedConnection
 from tailrace_broker.fetch.delayed import DelayedFetch
 from tailrace_gateway.app import close_connections
+from tailrace_gateway.clients.handover import Handover
 from tailrace_gateway.gateway import Advertised, GatewayLimits
 from tailrace_gateway.listener import InternalListener
-from tailrace_gateway.relay.handover import Handover
 
 
 class Pair:

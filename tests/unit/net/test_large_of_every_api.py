@@ -42,7 +42,7 @@ DIRECT = {
     "services/gateway/tailrace_gateway/forward/coordinator.py": "a refusal that has no rows",
     "services/gateway/tailrace_gateway/rest/kafka/admin.py": "a question about one partition",
     "services/gateway/tailrace_gateway/answering.py": "the preamble and ApiVersions",
-    "services/gateway/tailrace_gateway/relay/handover.py": "a question about one connection",
+    "services/gateway/tailrace_gateway/clients/handover.py": "a question about one connection",
     "services/gateway/tailrace_gateway/relay/node.py": "the preamble, and a Produce answer of at most 32 KiB",
 }
 

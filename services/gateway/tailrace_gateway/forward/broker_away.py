@@ -24,9 +24,9 @@ from tailrace.wire import codec
 from tailrace.wire import messages as m
 from tailrace.wire.apis import ApiKey
 from tailrace.wire.refuse import refuse
+from tailrace_gateway.clients.client import ClientLink
 from tailrace_gateway.forward.controller import NotSentError, UnansweredError, exchange, request_of
 from tailrace_gateway.gateway import Gateway
-from tailrace_gateway.relay.client import ClientLink
 from tailrace_gateway.relay.requests import Frame
 from tailrace_gateway.relay.slots import CORRELATION_MASK, FETCH, FETCH_FLEXIBLE
 

@@ -15,6 +15,7 @@ from tailrace.net.members.endpoints import address_of
 from tailrace.wire.apis import ApiKey
 from tailrace.wire.messages import DescribeConfigsRequest, IncrementalAlterConfigsRequest
 from tailrace.wire.refuse import refuse
+from tailrace_gateway.clients.client import ClientLink
 from tailrace_gateway.forward.controller import (
     NotSentError,
     UnansweredError,
@@ -23,7 +24,6 @@ from tailrace_gateway.forward.controller import (
     request_of,
 )
 from tailrace_gateway.gateway import Gateway
-from tailrace_gateway.relay.client import ClientLink
 from tailrace_gateway.relay.node import CLIENT_ID
 from tailrace_gateway.relay.requests import Frame
 

@@ -18,8 +18,8 @@ from tailrace.net.backoff import Backoff
 from tailrace.net.metadata.follower import is_not_controller
 from tailrace.wire.apis import ApiKey
 from tailrace.wire.header import parse_request_header
+from tailrace_gateway.clients.client import ClientLink
 from tailrace_gateway.gateway import Gateway
-from tailrace_gateway.relay.client import ClientLink
 from tailrace_gateway.relay.node import Exchange
 from tailrace_gateway.relay.requests import Frame
 

@@ -17,12 +17,12 @@ from tailrace.wire import codec
 from tailrace.wire.apis import ApiKey
 from tailrace.wire.codec import Malformed
 from tailrace.wire.messages import AddPartitionsToTxnResponse
+from tailrace_gateway.clients.client import ClientLink
 from tailrace_gateway.forward import listed, several_ids
 from tailrace_gateway.forward.controller import NotSentError, UnansweredError, exchange, refusal
 from tailrace_gateway.forward.owners import AWAY, owner
 from tailrace_gateway.gateway import Gateway
 from tailrace_gateway.relay import peek
-from tailrace_gateway.relay.client import ClientLink
 from tailrace_gateway.relay.requests import Frame
 
 _BY_TRANSACTIONAL_ID = frozenset(

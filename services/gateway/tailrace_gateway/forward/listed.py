@@ -15,10 +15,10 @@ from tailrace.metadata.image import MetadataImage
 from tailrace.net.members.shards import coordinators, owner_address, shard_of
 from tailrace.wire import messages as m
 from tailrace.wire.apis import ApiKey
+from tailrace_gateway.clients.client import ClientLink
 from tailrace_gateway.forward.controller import request_of
 from tailrace_gateway.forward.owners import AWAY, ask
 from tailrace_gateway.gateway import Gateway
-from tailrace_gateway.relay.client import ClientLink
 from tailrace_gateway.relay.requests import Frame
 
 

@@ -7,9 +7,9 @@ from typing import Any
 from tailrace.errors import ErrorCode
 from tailrace.net.address import Address
 from tailrace.net.members.shards import owner_address
+from tailrace_gateway.clients.client import ClientLink
 from tailrace_gateway.forward.controller import NotSentError, UnansweredError, exchange
 from tailrace_gateway.gateway import Gateway
-from tailrace_gateway.relay.client import ClientLink
 from tailrace_gateway.relay.node import CLIENT_ID
 from tailrace_gateway.relay.requests import Frame
 

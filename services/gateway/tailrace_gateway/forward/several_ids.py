@@ -15,10 +15,10 @@ from tailrace.net.address import Address
 from tailrace.net.members.shards import shard_of
 from tailrace.wire.apis import ApiKey
 from tailrace.wire.refuse import refuse
+from tailrace_gateway.clients.client import ClientLink
 from tailrace_gateway.forward.controller import request_of
 from tailrace_gateway.forward.owners import ask, owner
 from tailrace_gateway.gateway import Gateway
-from tailrace_gateway.relay.client import ClientLink
 from tailrace_gateway.relay.requests import Frame
 
 

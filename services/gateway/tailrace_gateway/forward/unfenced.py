@@ -13,8 +13,8 @@ from __future__ import annotations
 
 from tailrace.metadata.image import MetadataImage
 from tailrace.wire.apis import ApiKey
+from tailrace_gateway.clients.client import ClientLink
 from tailrace_gateway.gateway import Gateway
-from tailrace_gateway.relay.client import ClientLink
 from tailrace_gateway.relay.requests import Frame
 from tailrace_gateway.relay.routes import Route
 

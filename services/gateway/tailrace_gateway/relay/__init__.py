@@ -1,1 +1,1 @@
-"""The relay of data requests: the client's connection, its node's, and what goes through without being collected."""
+"""The relay of data requests: the connection to the node, and what goes through without being collected."""

@@ -64,7 +64,7 @@ def preamble(identity: Identity) -> bytes:
 
 
 class ClientOfNode(Protocol):
-    """What a node's link needs of its client's: tailrace_gateway.relay.client.ClientLink."""
+    """What a node's link needs of its client's: tailrace_gateway.clients.client.ClientLink."""
 
     gateway: Any
     node_id: int

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from tailrace.net.identity import Identity
 from tailrace.net.tls.encrypted_socket import EncryptedSocket
+from tailrace_gateway.clients.client import ClientLink
 from tailrace_gateway.gateway import Gateway
-from tailrace_gateway.relay.client import ClientLink
 
 
 class EncryptedClientLink(ClientLink):

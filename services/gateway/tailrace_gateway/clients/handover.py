@@ -17,8 +17,8 @@ from tailrace.net.transport import descriptor
 from tailrace.wire import codec
 from tailrace.wire.apis import ApiKey
 from tailrace.wire.messages import AdoptConnectionRequest
+from tailrace_gateway.clients.client import ClientLink
 from tailrace_gateway.gateway import Gateway
-from tailrace_gateway.relay.client import ClientLink
 from tailrace_gateway.relay.node import CLIENT_ID, Exchange
 
 

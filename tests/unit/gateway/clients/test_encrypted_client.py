@@ -23,8 +23,8 @@ from tailrace.runtime.clock import SystemClock
 from tailrace.wire import codec
 from tailrace.wire import messages as m
 from tailrace_gateway.answering import AnsweringGateway
+from tailrace_gateway.clients.encrypted_client import EncryptedClientLink
 from tailrace_gateway.gateway import Advertised, GatewayLimits, Parts
-from tailrace_gateway.relay.encrypted_client import EncryptedClientLink
 
 REQUESTS = 200
 

@@ -29,8 +29,8 @@ from tailrace.wire import codec
 from tailrace.wire import messages as m
 from tailrace.wire.header import parse_request_header
 from tailrace_gateway.answering import AnsweringGateway
+from tailrace_gateway.clients.client import ClientLink
 from tailrace_gateway.gateway import Advertised, GatewayLimits, Parts
-from tailrace_gateway.relay.client import ClientLink
 from tailrace_gateway.relay.link import MUTED
 from tailrace_gateway.relay.node import NodeLink
 

@@ -1,0 +1,1 @@
+"""The connections of clients: what arrives on one, and where it goes."""
