@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 from tailrace.net.session import ClientSession
 
@@ -17,6 +17,27 @@ class Connected(Protocol):
 
     def give_way(self, why: str) -> None:
         """Others wait for memory that this client keeps: it must go."""
+
+
+class HotConnection(Connected, Protocol):
+    """The connection, as a hot handler sees it: an answer that comes later leaves with `flush`."""
+
+    state: dict[str, Any]
+    refused_batches: Any  # what Produce knows of batches it refused here, while it matters
+    named: bytes | None
+    sends_files: bool
+
+    def mute(self, throttle_time_ms: int) -> None:
+        """Handles no further request for so long."""
+
+    def flush(self) -> None:
+        """Promised answers have come."""
+
+    def keep(self, body: memoryview) -> memoryview:
+        """The body of the request at hand, for as long as its handler wants."""
+
+    async def room_for_rows(self, size_bytes: int) -> None:
+        """Returns when there is memory for the rows of a large request."""
 
 
 @dataclass(slots=True)

@@ -12,13 +12,15 @@ from struct import error as StructError
 from typing import Any, Final, TypeAlias
 from uuid import UUID
 
+from structlog.typing import FilteringBoundLogger
+
 from tailrace.access import rules
 from tailrace.access.authorizer import Authorizer
 from tailrace.access.checks import Access, TopicName
 from tailrace.errors import ApiError, ErrorCode
 from tailrace.metadata.image import MetadataImage
 from tailrace.net.authentication.server import Authentication
-from tailrace.net.context import Context
+from tailrace.net.context import Context, HotConnection
 from tailrace.net.large import Large, has_many_rows
 from tailrace.net.limits.deadlines import ConnectionDeadlines
 from tailrace.net.limits.role_memory import RoleMemory
@@ -33,12 +35,12 @@ from tailrace.wire.messages import ApiVersionsResponse
 Handler: TypeAlias = Callable[[Any, Context, Any], Awaitable[Any]]
 # (connection, api version, correlation id, body) -> buffers now, a future of them, None for no answer (acks=0), or
 # ORDINARY: the handler of that key takes it.
-HotHandler: TypeAlias = Callable[[Any, int, int, memoryview], Any]
+HotHandler: TypeAlias = Callable[[HotConnection, int, int, memoryview], Any]
 ORDINARY: Final = object()
 # The buffers of a whole answer frame, or the frame itself.
 Answer: TypeAlias = bytes | memoryview | list[Any]
 # (connection, whole frame) -> the whole answer. Raises ConnectionError or TimeoutError where none comes.
-Relay: TypeAlias = Callable[[Any, memoryview], Awaitable[Answer]]
+Relay: TypeAlias = Callable[[HotConnection, memoryview], Awaitable[Answer]]
 
 
 def _nothing() -> None:
@@ -69,7 +71,7 @@ class Service:
     role: Any
     handlers: Mapping[int, Handler]
     apis: Mapping[int, Api]
-    log: Any
+    log: FilteringBoundLogger
     hot: Mapping[int, HotHandler] = field(default_factory=dict)
     end_of_read: Callable[[], None] = _nothing
     internal: bool = True

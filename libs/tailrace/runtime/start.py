@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from typing import Any
+
+from structlog.typing import FilteringBoundLogger
 
 from tailrace.clock import Clock
 
@@ -15,7 +16,7 @@ ABANDON_MS = 1_000
 
 @asynccontextmanager
 async def cancelled_by(
-    stop: asyncio.Event, clock: Clock, log: Any, abandon: Callable[[int], None] | None
+    stop: asyncio.Event, clock: Clock, log: FilteringBoundLogger, abandon: Callable[[int], None] | None
 ) -> AsyncIterator[asyncio.Event]:
     """Cancels the body, and ends with it, if `stop` is set before the event that it yields.
 

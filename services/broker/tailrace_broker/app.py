@@ -8,8 +8,9 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
 from uuid import UUID
+
+from structlog.typing import FilteringBoundLogger
 
 from tailrace.clock import Clock
 from tailrace.config import Config
@@ -508,7 +509,7 @@ def open_housekeeping(broker: Broker, environment: Environment) -> Housekeeping:
     )
 
 
-def cleaner_of(broker: Broker, clock: Clock, backoff: Backoff, workers: Workers, log: Any) -> Cleaner:
+def cleaner_of(broker: Broker, clock: Clock, backoff: Backoff, workers: Workers, log: FilteringBoundLogger) -> Cleaner:
     """The cleaner of this broker's logs."""
     return Cleaner(
         lambda: broker.config.current,

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from typing import Any
+
+from structlog.typing import FilteringBoundLogger
 
 from tailrace.clock import Clock
 from tailrace.errors import ApiError
@@ -39,7 +40,7 @@ class Housekeeping:
         pressure: DiskPressure,
         config: DynamicBrokerConfig,
         clock: Clock,
-        log: Any,
+        log: FilteringBoundLogger,
     ) -> None:
         self._topics = topics
         self._storage = storage

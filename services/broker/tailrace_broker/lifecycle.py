@@ -12,6 +12,8 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 from uuid import UUID
 
+from structlog.typing import FilteringBoundLogger
+
 from tailrace.clock import Clock
 from tailrace.errors import ApiError, ErrorCode
 from tailrace.kafka.features import SUPPORTED
@@ -74,7 +76,7 @@ class Lifecycle:
         clock: Clock,
         backoff: Backoff,
         registration: BrokerRegistration,
-        log: Any,
+        log: FilteringBoundLogger,
         *,
         interval_ms: float = 2000,
         on_epoch: Callable[[int], Awaitable[None]] = _nothing,

@@ -6,7 +6,8 @@ One image after the other; what has to wait for its log follows the image as it 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any
+
+from structlog.typing import FilteringBoundLogger
 
 from tailrace.errors import ErrorCode
 from tailrace.kafka.ids import TopicPartition
@@ -33,7 +34,7 @@ class BrokerMetadataPublisher:
         self,
         follower: MetadataFollower,
         config: DynamicBrokerConfig,
-        log: Any,
+        log: FilteringBoundLogger,
         *,
         topics: Topics,
         storage: Storage,

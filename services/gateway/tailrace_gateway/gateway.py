@@ -10,6 +10,8 @@ from functools import partial
 from random import Random
 from typing import Any, Protocol
 
+from structlog.typing import FilteringBoundLogger
+
 from tailrace.access.authorizer import Authorizer
 from tailrace.clock import Clock
 from tailrace.errors import ApiError, ErrorCode
@@ -104,7 +106,7 @@ class Parts:
     follower: Follower
     clock: Clock
     random: Random
-    log: Any
+    log: FilteringBoundLogger
     meter_of: MeterAt
     limits: GatewayLimits
     advertised: Advertised

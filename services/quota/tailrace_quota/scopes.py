@@ -8,7 +8,8 @@ of services of an earlier version too.
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from typing import Any
+
+from structlog.typing import FilteringBoundLogger
 
 from tailrace.net.members.lease_holders import name_of_holder
 from tailrace.quota.entity import BROKER
@@ -20,7 +21,7 @@ _SCOPES = ("cluster", "broker")
 class Scopes:
     """Told of every request for leases; a change is said once."""
 
-    def __init__(self, scope: str, log: Any) -> None:
+    def __init__(self, scope: str, log: FilteringBoundLogger) -> None:
         """scope: quota.scope of this service."""
         self._scope = scope
         self._log = log

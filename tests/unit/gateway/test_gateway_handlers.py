@@ -5,6 +5,7 @@ from typing import Any
 from uuid import UUID
 
 import pytest
+import structlog
 
 from support.authorizers import Asked, Recorder
 from support.authorizers import expected as rights_of
@@ -378,7 +379,7 @@ async def test_a_topic_without_a_name_or_an_id_that_counts_is_an_invalid_request
     row.topic_id = topic_id
     body = codec.encode_response_body(m.MetadataRequest(topics=[row, *asking("a")]), version)
     request = codec.decode_request(ApiKey.METADATA, version, body)
-    service = Service(role=Stub(image()), handlers=HANDLERS, apis=APIS, log=None, memory=RoleMemory())
+    service = Service(role=Stub(image()), handlers=HANDLERS, apis=APIS, log=structlog.get_logger(), memory=RoleMemory())
     answered = encodes(await answer(service, request, context(ApiKey.METADATA, version)), ApiKey.METADATA, version)
     assert [(topic.name, topic.error_code) for topic in answered.topics] == [
         (name or "", ErrorCode.INVALID_REQUEST),
@@ -496,7 +497,7 @@ async def test_controllers_are_not_described(endpoint_type: int, code: ErrorCode
 @pytest.mark.parametrize("version", [1, 2, 3])
 async def test_acls_are_answered_as_by_kafka_without_an_authorizer(version: int) -> None:
     """Each creation and each filter by itself: its sentence is another than that of DescribeAcls."""
-    service: Any = Service(None, HANDLERS, APIS, None, memory=RoleMemory())
+    service: Any = Service(None, HANDLERS, APIS, structlog.get_logger(), memory=RoleMemory())
     asked = (
         (ApiKey.DESCRIBE_ACLS, m.DescribeAclsRequest()),
         (ApiKey.CREATE_ACLS, m.CreateAclsRequest(creations=[m.CreateAclsRequest.AclCreation()] * 2)),
@@ -514,7 +515,7 @@ async def test_acls_are_answered_as_by_kafka_without_an_authorizer(version: int)
 
 async def test_scram_credentials_are_answered_as_by_kafka_where_nobody_has_any() -> None:
     """kafka-configs.sh asks for them before it shows a user's quotas."""
-    service: Any = Service(Stub(image()), HANDLERS, APIS, None, memory=RoleMemory())
+    service: Any = Service(Stub(image()), HANDLERS, APIS, structlog.get_logger(), memory=RoleMemory())
     key, row = ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS, m.DescribeUserScramCredentialsRequest.UserName
     for users, expected in (
         (None, []),

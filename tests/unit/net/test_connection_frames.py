@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from support.memory_streams import MemoryTransport, VirtualLoop, cancel_all
 from tailrace.errors import ApiError
 from tailrace.net.connection import Connection
-from tailrace.net.context import Context
+from tailrace.net.context import Context, HotConnection
 from tailrace.net.dispatch import HotHandler, Service
 from tailrace.net.limits.answer_memory import OWN_BYTES
 from tailrace.net.limits.role_memory import RoleMemory
@@ -46,10 +46,10 @@ class Role:
         self.owed: list[Any] = []
         self.at_end: list[tuple[list[Any], bytes]] = []
 
-    def hot(self, connection: Connection, version: int, correlation_id: int, body: memoryview) -> Any:
+    def hot(self, connection: HotConnection, version: int, correlation_id: int, body: memoryview) -> Any:
         return self.produce(connection, version, correlation_id, body)
 
-    def as_asked(self, connection: Connection, version: int, correlation_id: int, body: memoryview) -> Any:
+    def as_asked(self, connection: HotConnection, version: int, correlation_id: int, body: memoryview) -> Any:
         self.handled.append(correlation_id)
         kind, answer = body[0], struct.pack(">ii", 4, correlation_id)
         if kind == SILENT:
@@ -312,7 +312,7 @@ def test_what_a_request_keeps_is_not_written_over_and_a_large_one_is_not_copied(
     with closing(VirtualLoop()) as loop:
         world, kept = World(loop), list[tuple[memoryview, memoryview]]()
 
-        def keep(connection: Connection, version: int, correlation_id: int, body: memoryview) -> None:
+        def keep(connection: HotConnection, version: int, correlation_id: int, body: memoryview) -> None:
             kept.append((body, connection.keep(body)))
 
         world.role.produce = keep
@@ -473,7 +473,7 @@ def test_answers_that_a_client_does_not_take_count_as_memory_until_it_does() -> 
         world = World(loop)
         memory = world.service.memory.answers
 
-        def large(connection: Connection, version: int, correlation_id: int, body: memoryview) -> list[bytes]:
+        def large(connection: HotConnection, version: int, correlation_id: int, body: memoryview) -> list[bytes]:
             return [struct.pack(">ii", 2 * OWN_BYTES + 4, correlation_id), bytes(2 * OWN_BYTES)]
 
         world.role.produce = large

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from tailrace.net.members.lease_holders import broker_as_holder
 from tailrace.quota.entity import CLIENT_ID, IP, Account, QuotaKind, at_broker
 from tailrace.quota.leases import Demand
@@ -21,12 +23,16 @@ class Log:
     info = warning
 
 
+def a_log() -> Any:
+    return Log()
+
+
 def wanted(*accounts: Account) -> list[Demand]:
     return [Demand(account, QuotaKind.PRODUCE, 1.0) for account in accounts]
 
 
 def test_one_line_names_the_service_and_both_settings() -> None:
-    log = Log()
+    log = a_log()
     scopes = Scopes("cluster", log)
     for _ in range(2):
         scopes.seen(3, wanted(at_broker(APP, 0)))
@@ -37,7 +43,7 @@ def test_one_line_names_the_service_and_both_settings() -> None:
 
 
 def test_a_broker_with_the_default_beside_a_quota_service_of_each_broker_is_named() -> None:
-    log = Log()
+    log = a_log()
     scopes = Scopes("broker", log)
     scopes.seen(0, wanted(at_broker(ADDRESS, 0)))
     scopes.seen(broker_as_holder(1), wanted(ADDRESS))
@@ -45,7 +51,7 @@ def test_a_broker_with_the_default_beside_a_quota_service_of_each_broker_is_name
 
 
 def test_one_that_was_mended_is_said_once_more() -> None:
-    log = Log()
+    log = a_log()
     scopes = Scopes("cluster", log)
     scopes.seen(3, wanted(at_broker(APP, 0)))
     scopes.seen(3, wanted(APP))
@@ -55,6 +61,6 @@ def test_one_that_was_mended_is_said_once_more() -> None:
 
 
 def test_one_that_has_left_is_counted_no_more() -> None:
-    scopes = Scopes("cluster", Log())
+    scopes = Scopes("cluster", a_log())
     scopes.seen(3, wanted(at_broker(APP, 0)))
     assert scopes.differing([4]) == 0

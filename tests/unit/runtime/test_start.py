@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from typing import Any
 
 import pytest
 
@@ -24,8 +25,12 @@ class Log:
     warning = info
 
 
+def a_log() -> Any:
+    return Log()
+
+
 async def test_a_start_that_waits_for_ever_ends_with_the_first_stop() -> None:
-    stop, waiting, log = asyncio.Event(), asyncio.Event(), Log()
+    stop, waiting, log = asyncio.Event(), asyncio.Event(), a_log()
 
     async def start() -> None:
         async with cancelled_by(stop, ManualClock(), log, None):
@@ -40,7 +45,7 @@ async def test_a_start_that_waits_for_ever_ends_with_the_first_stop() -> None:
 
 
 async def test_what_is_open_is_not_cancelled_but_closes_in_its_own_time() -> None:
-    stop, log = asyncio.Event(), Log()
+    stop, log = asyncio.Event(), a_log()
     async with cancelled_by(stop, ManualClock(), log, None) as opened:
         opened.set()
         stop.set()
@@ -50,7 +55,7 @@ async def test_what_is_open_is_not_cancelled_but_closes_in_its_own_time() -> Non
 
 
 async def test_a_start_that_hangs_in_its_cancellation_is_abandoned() -> None:
-    stop, waiting, log, clock = asyncio.Event(), asyncio.Event(), Log(), ManualClock()
+    stop, waiting, log, clock = asyncio.Event(), asyncio.Event(), a_log(), ManualClock()
     abandoned: asyncio.Future[int] = asyncio.get_running_loop().create_future()
     disk = threading.Event()
 
@@ -73,7 +78,7 @@ async def test_a_start_that_hangs_in_its_cancellation_is_abandoned() -> None:
 
 async def test_a_timeout_of_the_start_itself_is_an_error_as_ever() -> None:
     with pytest.raises(TimeoutError, match="of its own"):
-        async with cancelled_by(asyncio.Event(), ManualClock(), Log(), None):
+        async with cancelled_by(asyncio.Event(), ManualClock(), a_log(), None):
             raise TimeoutError("of its own")
 
 

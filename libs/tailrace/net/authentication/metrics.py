@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from prometheus_client import CollectorRegistry
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
+from structlog.typing import FilteringBoundLogger
 
 from tailrace.net.authentication.proof import Secret
 from tailrace.net.authentication.server import Authentication
@@ -45,7 +44,9 @@ class AuthenticationMetrics(Collector):
         return []
 
 
-def open_authentication(secret: Secret | None, registry: CollectorRegistry, log: Any) -> Authentication:
+def open_authentication(
+    secret: Secret | None, registry: CollectorRegistry, log: FilteringBoundLogger
+) -> Authentication:
     """What a role's internal listener has, and counts."""
     authentication = Authentication(secret, log)
     AuthenticationMetrics(registry, authentication)

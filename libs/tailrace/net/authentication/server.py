@@ -7,6 +7,8 @@ import secrets
 from collections.abc import Callable
 from typing import Any
 
+from structlog.typing import FilteringBoundLogger
+
 from tailrace.net.address import Address
 from tailrace.net.authentication.proof import NONCE_BYTES, NotProven, Secret, ServerProof
 
@@ -22,7 +24,7 @@ class Authentication:
     At most UNPROVEN_MAX wait at a time: the oldest gives way, for a role is through within a round trip.
     """
 
-    def __init__(self, secret: Secret | None, log: Any, deadline_ms: float = DEADLINE_MS) -> None:
+    def __init__(self, secret: Secret | None, log: FilteringBoundLogger, deadline_ms: float = DEADLINE_MS) -> None:
         self.secret = secret
         self.deadline_ms = deadline_ms
         self.failed_count = 0

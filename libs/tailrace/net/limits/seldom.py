@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from structlog.typing import FilteringBoundLogger
+
 EVERY_MS = 10_000.0
 LINES = 10
 
@@ -12,7 +14,7 @@ LINES = 10
 class SeldomWarning:
     """Says an event of the log, at most LINES times in EVERY_MS; the first line after that says how many it was not."""
 
-    def __init__(self, log: Any, now_ms: Callable[[], float], event: str) -> None:
+    def __init__(self, log: FilteringBoundLogger, now_ms: Callable[[], float], event: str) -> None:
         self._log = log
         self._now_ms = now_ms
         self._event = event

@@ -13,8 +13,10 @@ import asyncio
 from collections.abc import Callable, Sequence
 from math import inf
 from random import Random
-from typing import Any, Final
+from typing import Final
 from uuid import UUID
+
+from structlog.typing import FilteringBoundLogger
 
 from tailrace.clock import Clock
 from tailrace.errors import ErrorCode
@@ -52,7 +54,7 @@ class LeaseClient:
         *,
         clock: Clock,
         random: Random,
-        log: Any,
+        log: FilteringBoundLogger,
         boot_id: str,
         secret: Secret | None = None,
     ) -> None:

@@ -10,6 +10,8 @@ from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 from uuid import UUID
 
+from structlog.typing import FilteringBoundLogger
+
 from tailrace.clock import Clock
 from tailrace.errors import ApiError, ErrorCode
 from tailrace.metadata.image import MetadataImage
@@ -39,7 +41,7 @@ class ServiceRegistration:
         controllers: Controllers,
         clock: Clock,
         backoff: Backoff,
-        log: Any,
+        log: FilteringBoundLogger,
         *,
         role: str,
         service_id: int,

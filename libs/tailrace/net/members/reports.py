@@ -13,6 +13,8 @@ import json
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
+from structlog.typing import FilteringBoundLogger
+
 from tailrace.clock import Clock
 from tailrace.errors import ApiError, ErrorCode
 from tailrace.net.client import Disconnected
@@ -47,7 +49,7 @@ class Reports:
         sources: Sequence[Source],
         send: Send,
         life: Callable[[], tuple[int, int]],
-        log: Any,
+        log: FilteringBoundLogger,
     ) -> None:
         self._clock = clock
         self._sources = sources

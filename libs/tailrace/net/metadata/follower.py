@@ -17,6 +17,8 @@ from pathlib import Path
 from random import Random
 from typing import Any, Protocol, TypeAlias
 
+from structlog.typing import FilteringBoundLogger
+
 from tailrace.clock import Cancellable, Clock
 from tailrace.config import Config, ConfigError
 from tailrace.errors import ErrorCode
@@ -68,7 +70,7 @@ class MetadataFollower:
         client_id: str,
         clock: Clock,
         random: Random,
-        log: Any,
+        log: FilteringBoundLogger,
         cache: Path | None,
         secret: Secret | None = None,
     ) -> None:

@@ -12,7 +12,8 @@ import socket
 import ssl
 from collections import deque
 from collections.abc import Callable
-from typing import Any
+
+from structlog.typing import FilteringBoundLogger
 
 from tailrace.clock import Cancellable, Clock
 from tailrace.config import Config
@@ -43,7 +44,7 @@ class Handshakes:
         self,
         contexts: ServerContexts,
         clock: Clock,
-        log: Any,
+        log: FilteringBoundLogger,
         name_of: Callable[[str], str] = str,
         *,
         deadline_ms: float = DEADLINE_MS,
@@ -122,7 +123,7 @@ class Handshakes:
             handshake.close()
 
 
-def open_handshakes(config: Config, clock: Clock, log: Any) -> Handshakes | None:
+def open_handshakes(config: Config, clock: Clock, log: FilteringBoundLogger) -> Handshakes | None:
     """Those of the clients' listener; None where it is plain. Raises ConfigError."""
     settings = listener_settings(config)
     if settings is None:

@@ -8,6 +8,8 @@ import socket
 from collections.abc import Callable
 from typing import Any
 
+from structlog.typing import FilteringBoundLogger
+
 from tailrace.net.address import Address
 from tailrace.net.tls.encrypted_socket import EncryptedSocket
 from tailrace.net.tls.handshakes import Handshakes
@@ -25,7 +27,7 @@ class EncryptedListener:
         handshakes: Handshakes,
         refused: Refused,
         opened: Callable[[EncryptedSocket, str | None], None],
-        log: Any,
+        log: FilteringBoundLogger,
     ) -> None:
         self._handshakes = handshakes
         self._refused = refused

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import os
 import ssl
-from typing import Any
+
+from structlog.typing import FilteringBoundLogger
 
 from tailrace.clock import Clock
 from tailrace.config import ConfigError
@@ -19,7 +20,7 @@ LOOK_EVERY_MS = 1_000.0
 class ServerContexts:
     """Raises ConfigError where the first one cannot be made; later ones that cannot leave the last good one."""
 
-    def __init__(self, settings: TlsSettings, clock: Clock, log: Any) -> None:
+    def __init__(self, settings: TlsSettings, clock: Clock, log: FilteringBoundLogger) -> None:
         self._settings = settings
         self._clock = clock
         self._log = log

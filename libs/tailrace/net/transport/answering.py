@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+from structlog.typing import FilteringBoundLogger
+
 from tailrace.net.limits.request_memory import Share
 from tailrace.net.limits.role_memory import RoleMemory
 from tailrace.net.transport.outbox import FILE_PIECES, Outbox
@@ -17,7 +19,7 @@ from tailrace.wire.malformed import Malformed
 class Answering(Receiving):
     """Answers leave in the order of their slots; while the client does not take them nothing is read."""
 
-    def __init__(self, share: Share, log: Any, memory: RoleMemory, max_frame_bytes: int) -> None:
+    def __init__(self, share: Share, log: FilteringBoundLogger, memory: RoleMemory, max_frame_bytes: int) -> None:
         super().__init__(share, memory.requests, max_frame_bytes)
         self._log = log
         self._answers = memory.answers

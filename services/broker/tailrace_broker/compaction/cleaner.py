@@ -9,8 +9,10 @@ from __future__ import annotations
 import asyncio
 import errno
 from collections.abc import Callable, Iterable
-from typing import Any, Final
+from typing import Final
 from uuid import UUID
+
+from structlog.typing import FilteringBoundLogger
 
 from tailrace.clock import Clock
 from tailrace.config import Config
@@ -60,7 +62,7 @@ class Cleaner:
         clock: Clock,
         backoff: Backoff,
         workers: Workers,
-        log: Any,
+        log: FilteringBoundLogger,
         *,
         now_ms: Callable[[], int],
         topics: Topics,

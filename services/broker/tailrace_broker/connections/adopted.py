@@ -10,6 +10,8 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+from structlog.typing import FilteringBoundLogger
+
 from tailrace.errors import ApiError, ErrorCode
 from tailrace.metadata.image import MetadataImage
 from tailrace.net.background import spawn
@@ -42,7 +44,7 @@ class AdoptedConnection(Connection):
 class Adopted:
     """The broker's side of the hand-over."""
 
-    def __init__(self, server: Server, relay: GatewayRelay, log: Any, limited: LimitedClients) -> None:
+    def __init__(self, server: Server, relay: GatewayRelay, log: FilteringBoundLogger, limited: LimitedClients) -> None:
         self.server = server
         self._limited = limited
         self._relay = relay

@@ -12,7 +12,7 @@ import asyncio
 import contextlib
 from functools import partial
 from operator import is_not
-from typing import Any
+from typing import Any, Protocol
 
 from tailrace.metadata.image import MetadataImage
 from tailrace.net.address import Address
@@ -21,6 +21,7 @@ from tailrace.net.client import Client, Disconnected
 from tailrace.net.limits.answer_memory import AnswerMemory
 from tailrace.net.members.endpoints import address_of
 from tailrace.net.metadata.follower import MetadataFollower
+from tailrace.net.session import ClientSession
 from tailrace.wire.connection import SIZE
 
 # Longer than any group request waits (rebalance timeouts are capped by group.max.session.timeout.ms).
@@ -31,6 +32,15 @@ _KNOCK_MS = 250.0  # how often it is tried again meanwhile, without news of a ga
 _HANDED_OVER = Address("the gateway that handed the client over", -1)
 
 
+class Asking(Protocol):
+    """A client's connection, as its relay sees it."""
+
+    @property
+    def session(self) -> ClientSession: ...
+
+    def give_way(self, why: str) -> None: ...
+
+
 class GatewayRelay:
     """Upstream connections by client connection."""
 
@@ -38,10 +48,10 @@ class GatewayRelay:
         self._follower = follower
         self._answers = answers
         self._boot_id = boot_id
-        self._clients: dict[Any, Client] = {}
+        self._clients: dict[Asking, Client] = {}
         self._closing: set[asyncio.Task[None]] = set()
 
-    async def ask(self, connection: Any, frame: memoryview) -> list[bytes | memoryview]:
+    async def ask(self, connection: Asking, frame: memoryview) -> list[bytes | memoryview]:
         """Relays one frame; Disconnected where no gateway is to be reached for some seconds."""
         client = self._clients.get(connection)
         if client is None or not client.connected:
@@ -49,7 +59,7 @@ class GatewayRelay:
         answer = await client.ask_frame(frame, timeout_ms=_RELAY_TIMEOUT_MS)
         return [SIZE.pack(len(answer)), answer]
 
-    async def _found(self, connection: Any) -> Client:
+    async def _found(self, connection: Asking) -> Client:
         """A new connection to a gateway, if need be to one that has yet to come."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(_ABSENT_MS / 1000):
@@ -61,7 +71,7 @@ class GatewayRelay:
                         await self._follower.wait_for(partial(is_not, image), _KNOCK_MS)
         raise Disconnected(f"no gateway could be reached within {_ABSENT_MS:.0f} ms")
 
-    async def _connected(self, connection: Any) -> Client:
+    async def _connected(self, connection: Asking) -> Client:
         """A new connection to the first gateway that lives."""
         for address in self._gateways(self._follower.image):
             client = self._client(address, connection)
@@ -70,26 +80,26 @@ class GatewayRelay:
                 return client
         raise Disconnected("no gateway can be reached")
 
-    def adopt(self, connection: Any, transport: Any) -> None:
+    def adopt(self, connection: Asking, transport: Any) -> None:
         """The connection by which a gateway handed this client over."""
         client = self._clients[connection] = self._client(_HANDED_OVER, connection)
         client.take_over(transport)
 
-    def _client(self, address: Address, connection: Any) -> Client:
+    def _client(self, address: Address, connection: Asking) -> Client:
         return Client(address, "relay", connection.session.identity, room=partial(self._room, connection))
 
-    async def _room(self, connection: Any, size_bytes: int) -> None:
+    async def _room(self, connection: Asking, size_bytes: int) -> None:
         """The client's connection gives it back when the answer was taken, or at its end."""
         await self._answers.room(connection, size_bytes)
         if connection not in self._clients:  # its end came first
             self._answers.give_back(connection)
 
-    def ended(self, connection: Any) -> None:
+    def ended(self, connection: Asking) -> None:
         """The client sends no more: the gateway decides whether it still wants the answer that it waits for."""
         if (client := self._clients.get(connection)) is not None:
             client.finish()
 
-    def forget(self, connection: Any) -> None:
+    def forget(self, connection: Asking) -> None:
         """The client went away: so does its upstream connection."""
         client = self._clients.pop(connection, None)
         if client is not None:

@@ -11,6 +11,7 @@ import asyncio
 from struct import error as StructError
 from typing import Any, Protocol
 
+from tailrace.net.context import HotConnection
 from tailrace.net.dispatch import HotHandler
 from tailrace.wire.hot.fetch_quota import cap_int32, max_bytes_at, with_throttle
 
@@ -21,7 +22,7 @@ class ThrottledProduce(Protocol):
     """A hot handler whose answer carries throttle_time_ms."""
 
     def __call__(
-        self, connection: Any, version: int, correlation_id: int, body: memoryview, throttle_time_ms: int, /
+        self, connection: HotConnection, version: int, correlation_id: int, body: memoryview, throttle_time_ms: int, /
     ) -> Any: ...
 
 
@@ -33,9 +34,9 @@ class LimitedRequests:
         self._throttled_produce = throttled_produce
         self._fetch = fetch
 
-    def produce(self, connection: Any, version: int, correlation_id: int, body: memoryview) -> Any:
+    def produce(self, connection: HotConnection, version: int, correlation_id: int, body: memoryview) -> Any:
         """Charges the request, and serves it."""
-        size_bytes = _HEADER_BYTES + len(connection.named) + len(body)
+        size_bytes = _HEADER_BYTES + len(connection.named or b"") + len(body)
         room = connection.session.meter.produce_room
         if size_bytes < room.room:  # without a call of `produced`, since most requests end here
             room.room -= size_bytes
@@ -44,7 +45,7 @@ class LimitedRequests:
             return self._throttled_produce(connection, version, correlation_id, body, throttle_time_ms)
         return self._produce(connection, version, correlation_id, body)
 
-    def fetch(self, connection: Any, version: int, correlation_id: int, body: memoryview) -> Any:
+    def fetch(self, connection: HotConnection, version: int, correlation_id: int, body: memoryview) -> Any:
         """Serves the request, and charges its answer."""
         meter = connection.session.meter
         if not meter.fetch_limited:
@@ -58,10 +59,12 @@ class LimitedRequests:
             return asyncio.get_running_loop().create_task(self._when_there(connection, version, answer))
         return self._charged(connection, version, answer)
 
-    async def _when_there(self, connection: Any, version: int, answer: asyncio.Future[list[Any]]) -> list[Any]:
+    async def _when_there(
+        self, connection: HotConnection, version: int, answer: asyncio.Future[list[Any]]
+    ) -> list[Any]:
         return self._charged(connection, version, await answer)
 
-    def _charged(self, connection: Any, version: int, answer: list[Any]) -> list[Any]:
+    def _charged(self, connection: HotConnection, version: int, answer: list[Any]) -> list[Any]:
         # A frame's size is not counted, as in Produce.
         throttle_time_ms = connection.session.meter.fetched(sum(map(len, answer)) - 4)
         if not throttle_time_ms:

@@ -11,6 +11,8 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 from uuid import UUID
 
+from structlog.typing import FilteringBoundLogger
+
 from tailrace.errors import ApiError, ErrorCode
 from tailrace.metadata.directories import UNASSIGNED
 from tailrace.net.backoff import Backoff
@@ -36,7 +38,7 @@ class Assignments:
         broker_epoch: Callable[[], int],
         ask_controller: Callable[[Any, float], Awaitable[Any]],
         backoff: Backoff,
-        log: Any,
+        log: FilteringBoundLogger,
     ) -> None:
         self._broker_id = broker_id
         self._broker_epoch = broker_epoch

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from structlog.typing import FilteringBoundLogger
 
 from tailrace.log.directory.disk_pressure import Level, Pressure, judge, marks
 
@@ -19,7 +21,9 @@ _LEAST_STEP, _MOST_STEP = 64 << 10, 16 << 20
 class DiskPressure:
     """`any` is False while no dir has too little space: all that the hot path looks at then."""
 
-    def __init__(self, storage: Storage, config: Config, space: Callable[[str], tuple[int, int]], log: Any) -> None:
+    def __init__(
+        self, storage: Storage, config: Config, space: Callable[[str], tuple[int, int]], log: FilteringBoundLogger
+    ) -> None:
         """space: (total, usable) bytes of the file system that a path lies on."""
         self._storage = storage
         self._config = config

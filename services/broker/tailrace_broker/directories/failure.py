@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from typing import Any
+
+from structlog.typing import FilteringBoundLogger
 
 from tailrace.clock import Clock
 from tailrace.log.directory.log_dir import LogDir, LogDirRefused
@@ -27,7 +28,7 @@ class DirWatch:
         lifecycle: Lifecycle,
         config: DynamicBrokerConfig,
         clock: Clock,
-        log: Any,
+        log: FilteringBoundLogger,
     ) -> None:
         self._storage = storage
         self._on_dir_failed = on_dir_failed

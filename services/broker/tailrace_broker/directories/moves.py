@@ -11,7 +11,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Any
+
+from structlog.typing import FilteringBoundLogger
 
 from tailrace.clock import Clock
 from tailrace.config import Config
@@ -70,7 +71,7 @@ class DirMoves:
         self,
         config: Config,
         clock: Clock,
-        log: Any,
+        log: FilteringBoundLogger,
         *,
         storage: Storage,
         topics: Topics,

@@ -12,6 +12,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from tailrace.net.context import HotConnection
 from tailrace.wire.hot.fetch import Fetch
 from tailrace_broker.cold_reads.reads import MOST_TRIES, ColdRead, ColdReads
 from tailrace_broker.fetch.read import Reads
@@ -50,7 +51,7 @@ class FetchParts:
 class AskedFetch(NamedTuple):
     """A request with what is known of it before any partition is looked at."""
 
-    connection: Any
+    connection: HotConnection
     version: int
     correlation_id: int
     request: Fetch

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from tailrace.errors import ApiError
 from tailrace.log.read import NeedsPages, Records
+from tailrace.net.context import HotConnection
 from tailrace.wire.hot.fetch import Fetch, decode_fetch
 from tailrace.wire.hot.fetch_heads import FetchHead, FetchHeads
 from tailrace_broker.cold_reads.memory import IN_MEMORY
@@ -35,7 +36,7 @@ class FastFetch:
         self._plain = plain
         self._heads = FetchHeads()
 
-    def handle(self, connection: Any, version: int, correlation_id: int, body: memoryview) -> Any:
+    def handle(self, connection: HotConnection, version: int, correlation_id: int, body: memoryview) -> Any:
         """As PlainFetch.handle."""
         if connection.session.restricted:
             return self._plain.handle(connection, version, correlation_id, body)
@@ -50,7 +51,7 @@ class FastFetch:
             return answer
         return self._plain.handle(connection, version, correlation_id, body)
 
-    def _learn(self, connection: Any, version: int, correlation_id: int, body: memoryview) -> Any:
+    def _learn(self, connection: HotConnection, version: int, correlation_id: int, body: memoryview) -> Any:
         """Of a head that was not seen before: tried at once, and recognised from now on, if it is a usual one."""
         if len(body) >= LARGE_FETCH_BYTES:
             return self._plain.handle(connection, version, correlation_id, body)
@@ -69,7 +70,7 @@ class FastFetch:
         version: int,
         correlation_id: int,
         body: memoryview,
-        connection: Any,
+        connection: HotConnection,
     ) -> asyncio.Future[Any]:
         """A future of the answer, which is tried again as it was when the disk has answered; else the plain way."""
         loop = asyncio.get_running_loop()
@@ -93,7 +94,7 @@ class FastFetch:
         return answered
 
     def _at_once(
-        self, head: FetchHead, offset: int, correlation_id: int, connection: Any
+        self, head: FetchHead, offset: int, correlation_id: int, connection: HotConnection
     ) -> list[Any] | NeedsPages | None:
         """One partition, no session, enough data: nothing that could wait is built. None for all else.
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from tailrace.errors import ApiError, ErrorCode
+from tailrace.net.context import HotConnection
 from tailrace.wire.hot.fetch import Fetch, FetchPartition, PartitionData, encode_fetch_answer
 from tailrace_broker.fetch.delayed import AskedFetch, DelayedFetch, FetchParts
 from tailrace_broker.fetch.read import Reads
@@ -34,7 +35,7 @@ class FollowerFetches:
         # A fetch looks at what is new in its session: that may be as long as the broker has partitions.
         self.sessions = FetchSessions(_SESSIONS, most_of_one=MOST_PARTITIONS)
 
-    def serve(self, connection: Any, version: int, correlation_id: int, request: Fetch) -> Any:
+    def serve(self, connection: HotConnection, version: int, correlation_id: int, request: Fetch) -> Any:
         """The answer's buffers at once, or a future of them."""
         parts = self._parts
         if not connection.session.is_service:

@@ -11,6 +11,7 @@ from contextlib import nullcontext
 from functools import partial
 from typing import Any, Final, Protocol
 
+from tailrace.net.context import HotConnection
 from tailrace.net.garbage_collection import COLLECTIONS
 from tailrace.net.large import Large
 from tailrace.net.limits.answer_memory import of_rows
@@ -23,7 +24,9 @@ _ROW_TIMES: Final = 10  # a row of 32 bytes takes some 320 while it is answered
 
 
 class _Serve(Protocol):
-    def __call__(self, connection: Any, version: int, correlation_id: int, request: Fetch, *, once: bool) -> Any: ...
+    def __call__(
+        self, connection: HotConnection, version: int, correlation_id: int, request: Fetch, *, once: bool
+    ) -> Any: ...
 
 
 class ManyRowsFetch:
@@ -33,12 +36,16 @@ class ManyRowsFetch:
         self._large = large
         self._serve = serve
 
-    def handle(self, connection: Any, version: int, correlation_id: int, body: memoryview) -> asyncio.Future[Any]:
+    def handle(
+        self, connection: HotConnection, version: int, correlation_id: int, body: memoryview
+    ) -> asyncio.Future[Any]:
         """A future of the answer."""
         kept = [connection.keep(body)]
         return asyncio.get_running_loop().create_task(self._answer(connection, version, correlation_id, kept))
 
-    async def _answer(self, connection: Any, version: int, correlation_id: int, kept: list[memoryview]) -> Any:
+    async def _answer(
+        self, connection: HotConnection, version: int, correlation_id: int, kept: list[memoryview]
+    ) -> Any:
         size_bytes = len(kept[0])
         await connection.room_for_rows(of_rows(size_bytes, _ROW_TIMES))
         with COLLECTIONS.while_in_use(size_bytes) if size_bytes >= _HOLDING_BYTES else nullcontext():

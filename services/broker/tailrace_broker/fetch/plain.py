@@ -22,6 +22,7 @@ from functools import partial
 from typing import Any, Final, TypeAlias
 
 from tailrace.errors import ApiError, ErrorCode
+from tailrace.net.context import HotConnection
 from tailrace.net.identity import Identity
 from tailrace.net.large import Large
 from tailrace.net.turns import in_turns
@@ -57,13 +58,15 @@ class PlainFetch:
         self._large = Large()
         self._many_rows = ManyRowsFetch(self._large, self.serve)
 
-    def handle(self, connection: Any, version: int, correlation_id: int, body: memoryview) -> Any:
+    def handle(self, connection: HotConnection, version: int, correlation_id: int, body: memoryview) -> Any:
         """The answer's buffers at once, or a future of them when it must wait."""
         if len(body) >= LARGE_FETCH_BYTES:
             return self._many_rows.handle(connection, version, correlation_id, body)
         return self.serve(connection, version, correlation_id, decode_fetch(version, body))
 
-    def serve(self, connection: Any, version: int, correlation_id: int, request: Fetch, *, once: bool = False) -> Any:
+    def serve(
+        self, connection: HotConnection, version: int, correlation_id: int, request: Fetch, *, once: bool = False
+    ) -> Any:
         """As handle, of a request that is decoded. once: it names no partition twice."""
         if request.replica_id >= 0:
             return self._followers.serve(connection, version, correlation_id, request)

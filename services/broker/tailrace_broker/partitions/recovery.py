@@ -13,8 +13,10 @@ from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from typing import Any, Final, Protocol
+from typing import Final, Protocol
 from uuid import UUID
+
+from structlog.typing import FilteringBoundLogger
 
 from tailrace.kafka.ids import TopicPartition
 from tailrace.log.directory.borrowed_log import BorrowedLog
@@ -46,7 +48,7 @@ class RecoveredLogs(Protocol):
 class Recoveries:
     """All recoveries of a broker; subscribers get the partitions whose recovery is over, however it ended."""
 
-    def __init__(self, storage: RecoveredLogs, threads_per_dir: Callable[[], int], log: Any) -> None:
+    def __init__(self, storage: RecoveredLogs, threads_per_dir: Callable[[], int], log: FilteringBoundLogger) -> None:
         self._subscribers: list[Callable[[Iterable[TopicPartition]], None]] = []
         self._storage = storage
         self._threads_per_dir = threads_per_dir

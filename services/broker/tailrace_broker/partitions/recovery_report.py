@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import Any
 from uuid import UUID
+
+from structlog.typing import FilteringBoundLogger
 
 from tailrace.kafka.ids import TopicPartition, format_uuid
 from tailrace.log.directory.findings import Stray
@@ -21,7 +22,7 @@ _HOLES_TOLD = 10
 class RecoveryReport:
     """The log lines about what one directory turns out to hold."""
 
-    def __init__(self, log_dir: LogDir, log: Any) -> None:
+    def __init__(self, log_dir: LogDir, log: FilteringBoundLogger) -> None:
         self._log_dir = log_dir
         self._log = log
 
@@ -88,7 +89,7 @@ class RecoveryReport:
             )
 
 
-def report_recovery(dirs: list[LogDir], log: Any) -> None:
+def report_recovery(dirs: list[LogDir], log: FilteringBoundLogger) -> None:
     """Logs what the start found in each directory, and what is found from now on."""
     for log_dir in dirs:
         report = RecoveryReport(log_dir, log)
@@ -96,7 +97,7 @@ def report_recovery(dirs: list[LogDir], log: Any) -> None:
         report.unclean_stop()
 
 
-def tell_missing(dirs: list[LogDir], image: MetadataImage, node_id: int, log: Any) -> None:
+def tell_missing(dirs: list[LogDir], image: MetadataImage, node_id: int, log: FilteringBoundLogger) -> None:
     """Each log directory that held replicas and is not among these: what is copied again may fill the wrong disk."""
     ids = {log_dir.directory_id for log_dir in dirs}
     if not all(one.int for one in ids):

@@ -13,7 +13,7 @@ from tailrace.wire.messages import ProduceResponse
 from tailrace_broker.hints import Hints
 from tailrace_broker.metrics import BrokerMetrics
 from tailrace_broker.produce.refused_batches import MISSING, RETRIED, RefusedBatches
-from tailrace_broker.produce.request import TOPIC_IDS_FROM, PartitionAppend, ProduceAnswer
+from tailrace_broker.produce.request import TOPIC_IDS_FROM, PartitionAppend, ProduceAnswer, ProducerConnection
 
 _HINTED: Final = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH)
 _HINTS_FROM: Final = 10  # KIP-951
@@ -28,7 +28,7 @@ class ProduceAnswers:
         self._hints = hints
         self._metrics = metrics
 
-    def encode(self, connection: Any, answer: ProduceAnswer) -> bytes:
+    def encode(self, connection: ProducerConnection, answer: ProduceAnswer) -> bytes:
         """The answer's frame."""
         version, correlation_id, topics, throttle, head = answer
         if head is not None:
@@ -48,14 +48,16 @@ class ProduceAnswers:
         frame = encode_produce_answer(version, correlation_id, written)
         return frame if throttle is None else with_throttle(version, frame, throttle.throttle_time_ms)
 
-    def encode_refused(self, connection: Any, answer: ProduceAnswer) -> bytes:
+    def encode_refused(self, connection: ProducerConnection, answer: ProduceAnswer) -> bytes:
         """With messages and leader hints: rare, so the schema-driven codec writes it."""
         hinted = set[int]()
         topics = [topic for _, topic in self.rows(connection, answer, hinted)]
         response = self.response_of(connection, topics, answer.throttle_time_ms, hinted)
         return codec.encode_response(response, answer.version, answer.correlation_id)
 
-    def rows(self, connection: Any, answer: ProduceAnswer, hinted: set[int]) -> Iterator[tuple[bytes, Any]]:
+    def rows(
+        self, connection: ProducerConnection, answer: ProduceAnswer, hinted: set[int]
+    ) -> Iterator[tuple[bytes, Any]]:
         """Each topic's key and its rows; the connection remembers what was refused, hinted the leaders they name."""
         version = answer.version
         for key, appends in answer.topics:
@@ -78,7 +80,7 @@ class ProduceAnswers:
             yield key, _Topic(partition_responses=found, **named)
 
     def response_of(
-        self, connection: Any, topics: list[Any], throttle_time_ms: int, hinted: set[int]
+        self, connection: ProducerConnection, topics: list[Any], throttle_time_ms: int, hinted: set[int]
     ) -> ProduceResponse:
         """Of all its topics, with the addresses of the leaders they name."""
         response = ProduceResponse(responses=topics, throttle_time_ms=throttle_time_ms)

@@ -10,7 +10,7 @@ from typing import Any
 
 from tailrace.errors import ErrorCode
 from tailrace.wire.connection import Promised
-from tailrace_broker.produce.request import PartitionAppend, ProduceAnswer
+from tailrace_broker.produce.request import PartitionAppend, ProduceAnswer, ProducerConnection
 from tailrace_broker.waiting.operation import DelayedOperation
 
 
@@ -23,7 +23,7 @@ class DelayedProduce(DelayedOperation):
         self,
         encode: Callable[[Any, ProduceAnswer], bytes],
         slot: Promised,
-        connection: Any,
+        connection: ProducerConnection,
         answer: ProduceAnswer,
         acks: int,
     ) -> None:

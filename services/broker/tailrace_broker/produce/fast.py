@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from tailrace.wire.hot.produce_heads import Head, Heads
 from tailrace_broker.produce.checks import ATTRIBUTES_LOW_BYTE, TRANSACTIONAL
 from tailrace_broker.produce.plain import PlainProduce, ProduceParts
-from tailrace_broker.produce.request import PartitionAppend, ProduceAnswer
+from tailrace_broker.produce.request import PartitionAppend, ProduceAnswer, ProducerConnection
 
 if TYPE_CHECKING:
     from tailrace_broker.partitions.partition import Partition
@@ -23,7 +23,7 @@ class _Request(NamedTuple):
     """One whose append waits for nobody: its answer leaves at the end of the read."""
 
     slot: list[Any]
-    connection: Any
+    connection: ProducerConnection
     version: int
     correlation_id: int
     head: Head
@@ -42,7 +42,7 @@ class FastProduce:
         self._answers_later = False  # of the request at hand, as checks.answers_later
         self._heads = Heads()
 
-    def handle(self, connection: Any, version: int, correlation_id: int, body: memoryview) -> Any:
+    def handle(self, connection: ProducerConnection, version: int, correlation_id: int, body: memoryview) -> Any:
         """As PlainProduce.handle."""
         found = None if connection.session.restricted else self._heads.read(version, body)
         if found is None:

@@ -16,7 +16,8 @@ from tailrace.net.large import Large
 from tailrace.net.turns import turns
 from tailrace.wire.hot.produce import Produce, ProducePartition, ProduceTopic, decode_produce
 from tailrace_broker.produce.plain import PlainProduce
-from tailrace_broker.produce.request import TOPIC_IDS_FROM, ProduceAnswer
+from tailrace_broker.produce.refused_batches import RefusedBatches
+from tailrace_broker.produce.request import TOPIC_IDS_FROM, ProduceAnswer, ProducerConnection
 
 if TYPE_CHECKING:
     from tailrace_broker.produce.plain import ProduceParts
@@ -35,7 +36,12 @@ class ManyRowsProduce:
         self._serving = set[asyncio.Task[Any]]()
 
     def handle(
-        self, connection: Any, version: int, correlation_id: int, body: memoryview, throttle_time_ms: int = 0
+        self,
+        connection: ProducerConnection,
+        version: int,
+        correlation_id: int,
+        body: memoryview,
+        throttle_time_ms: int = 0,
     ) -> asyncio.Future[list[Any]]:
         """A future of the answer, of no bytes for acks=0."""
         kept = connection.keep(body)  # appends write into their batches
@@ -65,7 +71,7 @@ class ManyRowsProduce:
 
     async def _serve(
         self,
-        connection: Any,
+        connection: ProducerConnection,
         version: int,
         correlation_id: int,
         body: memoryview,
@@ -102,7 +108,9 @@ class ManyRowsProduce:
             if piece or not rows:
                 yield ProduceTopic(key, piece)
 
-    async def _encode(self, connection: Any, version: int, correlation_id: int, served: list[_Piece]) -> Any:
+    async def _encode(
+        self, connection: ProducerConnection, version: int, correlation_id: int, served: list[_Piece]
+    ) -> Any:
         """The answer's frame, once every append has its outcome."""
         topics, hinted, throttle_time_ms = list[Any](), set[int](), 0
         last: bytes | None = None
@@ -122,17 +130,17 @@ class ManyRowsProduce:
 class _Piece:
     """The connection, as PlainProduce sees it while it serves some rows of a request."""
 
-    def __init__(self, connection: Any) -> None:
+    def __init__(self, connection: ProducerConnection) -> None:
         self._connection = connection
         self.session = connection.session
         self.answered: asyncio.Future[ProduceAnswer] = asyncio.get_running_loop().create_future()
 
     @property
-    def refused_batches(self) -> Any:
+    def refused_batches(self) -> RefusedBatches | None:
         return self._connection.refused_batches
 
     @refused_batches.setter
-    def refused_batches(self, found: Any) -> None:
+    def refused_batches(self, found: RefusedBatches | None) -> None:
         self._connection.refused_batches = found
 
     def mute(self, throttle_time_ms: int) -> None:
@@ -141,11 +149,15 @@ class _Piece:
     def close(self) -> None:
         self._connection.close()
 
+    def keep(self, body: memoryview) -> memoryview:
+        return self._connection.keep(body)
+
     def flush(self) -> None:
         """Nothing of it leaves before the others' rows."""
 
 
-def _answered(piece: _Piece, answer: ProduceAnswer) -> bytes:
+def _answered(piece: ProducerConnection, answer: ProduceAnswer) -> bytes:
+    assert isinstance(piece, _Piece)
     if not piece.answered.done():
         piece.answered.set_result(answer)
     return b""

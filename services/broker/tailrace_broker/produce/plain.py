@@ -39,7 +39,14 @@ from tailrace.wire.hot.produce import ManyRows, Produce, ProducePartition, decod
 from tailrace_broker.produce import checks
 from tailrace_broker.produce.delayed import DelayedProduce
 from tailrace_broker.produce.refused_batches import MISSING, RefusedBatches
-from tailrace_broker.produce.request import TOPIC_IDS_FROM, PartitionAppend, ProduceAnswer, StagedRequest, ThrottleTimes
+from tailrace_broker.produce.request import (
+    TOPIC_IDS_FROM,
+    PartitionAppend,
+    ProduceAnswer,
+    ProducerConnection,
+    StagedRequest,
+    ThrottleTimes,
+)
 from tailrace_broker.produce.validation import DeferredAnswer, Validation, ValidationInThread
 from tailrace_broker.produce.validation_threads import MOST_HELD_BYTES
 from tailrace_broker.produce.verification import (
@@ -65,8 +72,8 @@ if TYPE_CHECKING:
     from tailrace_broker.transactions.coordinators import Coordinators
 
 MOST_AT_ONCE: Final = 250  # topics and partitions
-Encode: TypeAlias = Callable[[Any, ProduceAnswer], bytes]
-Handler: TypeAlias = Callable[[Any, int, int, memoryview, int], Any]
+Encode: TypeAlias = Callable[[ProducerConnection, ProduceAnswer], bytes]
+Handler: TypeAlias = Callable[[ProducerConnection, int, int, memoryview, int], Any]
 
 
 @dataclass(frozen=True)
@@ -112,7 +119,12 @@ class PlainProduce:
         self._requests: list[StagedRequest] = []
 
     def handle(
-        self, connection: Any, version: int, correlation_id: int, body: memoryview, throttle_time_ms: int = 0
+        self,
+        connection: ProducerConnection,
+        version: int,
+        correlation_id: int,
+        body: memoryview,
+        throttle_time_ms: int = 0,
     ) -> Any:
         """The slot for the answer, which is filled at the end of the read or later; None for acks=0.
 
@@ -126,7 +138,12 @@ class PlainProduce:
         return self.serve(connection, version, correlation_id, request, throttle_time_ms)
 
     def serve(
-        self, connection: Any, version: int, correlation_id: int, request: Produce, throttle_time_ms: int = 0
+        self,
+        connection: ProducerConnection,
+        version: int,
+        correlation_id: int,
+        request: Produce,
+        throttle_time_ms: int = 0,
     ) -> Any:
         """As handle, of a request that is decoded."""
         service = connection.session.is_service
@@ -146,7 +163,7 @@ class PlainProduce:
 
     def _staged_answer(
         self,
-        connection: Any,
+        connection: ProducerConnection,
         version: int,
         correlation_id: int,
         request: Produce,
@@ -201,7 +218,9 @@ class PlainProduce:
         self._validation.in_a_thread(staged).add_done_callback(examined)
         return False
 
-    def take_up(self, connection: Any, acks: int, timeout_ms: int, answer: ProduceAnswer, answers_later: bool) -> Any:
+    def take_up(
+        self, connection: ProducerConnection, acks: int, timeout_ms: int, answer: ProduceAnswer, answers_later: bool
+    ) -> Any:
         """Remembers the request until the end of the read; the slot for its answer."""
         slot: Any = Promised() if answers_later and acks else []
         # Without the keyword handling of a NamedTuple, as every request pays for it.

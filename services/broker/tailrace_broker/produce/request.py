@@ -3,16 +3,35 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, Protocol
 
 from tailrace.errors import ApiError
 from tailrace.log.append import LogAppendResult
 from tailrace.log.limits import BadRecords
+from tailrace.net.session import ClientSession
 from tailrace.wire.hot.produce_heads import Head
 from tailrace_broker.partitions.partition import Partition
+from tailrace_broker.produce.refused_batches import RefusedBatches
 
 TOPIC_IDS_FROM: Final = 13  # KIP-516
 _NOT_APPENDED: Final = LogAppendResult(0, -1, -1, -1, None)
+
+
+class ProducerConnection(Protocol):
+    """The connection of a producer; many_rows.py serves its pieces under one of their own."""
+
+    @property
+    def session(self) -> ClientSession: ...
+
+    refused_batches: RefusedBatches | None
+
+    def mute(self, throttle_time_ms: int) -> None: ...
+
+    def close(self) -> None: ...
+
+    def flush(self) -> None: ...
+
+    def keep(self, body: memoryview) -> memoryview: ...
 
 
 class PartitionAppend:
@@ -61,7 +80,7 @@ class StagedRequest(NamedTuple):
     """A request whose appends are staged, and the slot for its answer."""
 
     slot: Any
-    connection: Any
+    connection: ProducerConnection
     acks: int
     timeout_ms: int
     answer: ProduceAnswer

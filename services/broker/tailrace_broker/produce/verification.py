@@ -13,7 +13,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterator
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 from tailrace.access.resources import AclOperation, ResourceType
 from tailrace.errors import ErrorCode
@@ -26,7 +26,7 @@ from tailrace.wire.hot.produce import Produce, ProducePartition, ProduceTopic
 from tailrace_broker.produce.checks import ATTRIBUTES_LOW_BYTE as _FLAGS_AT
 from tailrace_broker.produce.checks import TRANSACTIONAL
 from tailrace_broker.produce.refused_batches import AskedPartition
-from tailrace_broker.produce.request import TOPIC_IDS_FROM
+from tailrace_broker.produce.request import TOPIC_IDS_FROM, ProducerConnection
 from tailrace_broker.produce.validation import DeferredAnswer
 from tailrace_broker.transactions.add_partitions import ADDS_FROM, Answers, Asked, produce_error
 from tailrace_broker.transactions.coordinators import Question
@@ -108,7 +108,7 @@ class HeldRequest:
 
     def __init__(
         self,
-        connection: Any,
+        connection: ProducerConnection,
         version: int,
         correlation_id: int,
         request: Produce,
@@ -179,7 +179,9 @@ class Verifier:
         self._ready: list[HeldRequest] = []
         self.held_bytes = 0
 
-    def admit(self, connection: Any, version: int, correlation_id: int, request: Produce) -> HeldRequest | Verdict:
+    def admit(
+        self, connection: ProducerConnection, version: int, correlation_id: int, request: Produce
+    ) -> HeldRequest | Verdict:
         """A client's request with transactional batches: as hold, or why it is refused as a whole."""
         whole = refusal(request)
         if whole is None and not _may_write(connection.session, request):
@@ -190,7 +192,9 @@ class Verifier:
             return Verdict({}, {}, whole)
         return self.hold(connection, version, correlation_id, request)
 
-    def hold(self, connection: Any, version: int, correlation_id: int, request: Produce) -> HeldRequest | Verdict:
+    def hold(
+        self, connection: ProducerConnection, version: int, correlation_id: int, request: Produce
+    ) -> HeldRequest | Verdict:
         """The request, held, or what its partitions are answered now."""
         rows = self._rows(version, request, connection.session)
         before = {held for row in rows.led if (held := self._last.get((row.partition, row.header.producer_id)))}

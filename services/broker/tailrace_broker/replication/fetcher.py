@@ -14,7 +14,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from structlog.typing import FilteringBoundLogger
 
 from tailrace.errors import ApiError, ErrorCode
 from tailrace.log.directory.borrowed_log import begin_anew, cut
@@ -118,7 +120,7 @@ class FetcherParts:
     clock: Clock
     boot_id: str
     secret: Secret | None
-    log: Any
+    log: FilteringBoundLogger
 
 
 class ReplicaFetcher:

@@ -9,6 +9,8 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any
 
+from structlog.typing import FilteringBoundLogger
+
 from tailrace.errors import ApiError, ErrorCode
 from tailrace.net.backoff import Backoff
 from tailrace.net.client import Disconnected
@@ -38,7 +40,7 @@ class IsrUpdates:
         wakeups: WakeUps,
         metrics: BrokerMetrics,
         backoff: Backoff,
-        log: Any,
+        log: FilteringBoundLogger,
     ) -> None:
         self._node = node
         self._ask = ask_controller

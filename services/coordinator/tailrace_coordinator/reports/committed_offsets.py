@@ -12,6 +12,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from typing import Any, Protocol
 
+from structlog.typing import FilteringBoundLogger
+
 from tailrace.clock import Clock
 from tailrace.coordination.group_records import OffsetCommitted
 from tailrace.errors import ApiError
@@ -76,7 +78,7 @@ class CommittedOffsets:
         brokers: Brokers,
         clock: Clock,
         boot_id: str,
-        log: Any,
+        log: FilteringBoundLogger,
     ) -> None:
         self._machines = machines
         self._image = image

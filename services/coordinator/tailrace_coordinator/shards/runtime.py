@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+from structlog.typing import FilteringBoundLogger
+
 from tailrace.clock import Clock
 from tailrace.config import Config
 from tailrace.coordination.fields import BadRecord
@@ -48,7 +50,7 @@ class Surroundings:
     config: Config
     clock: Clock
     random: random.Random
-    log: Any
+    log: FilteringBoundLogger
     boot_id: str
     deadlines: Deadlines
     logs: Callable[[OwnedPartition], ShardLog]

@@ -14,6 +14,7 @@ from urllib.parse import urlsplit
 
 import redis.asyncio
 from redis.exceptions import RedisError
+from structlog.typing import FilteringBoundLogger
 
 from tailrace.clock import Clock
 from tailrace.quota.entity import ClientQuotas
@@ -57,7 +58,7 @@ class RedisStore:
         *,
         clock: Clock,
         random: Random,
-        log: Any,
+        log: FilteringBoundLogger,
     ) -> None:
         """Raises ValueError where the URL is none of Redis."""
         self._timeout_ms = lease_ms / 4  # a gateway waits twice as long for us

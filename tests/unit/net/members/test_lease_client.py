@@ -9,6 +9,7 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
 from random import Random
+from typing import Any
 from uuid import uuid4
 
 from prometheus_client import CollectorRegistry, generate_latest
@@ -53,6 +54,10 @@ class SilentLog:
     info = error = exception = warning
 
 
+def a_log() -> Any:
+    return SilentLog()
+
+
 def image(paths: dict[int, Path]) -> MetadataImage:
     services = {
         ("quota", number): ServiceImage("quota", number, 1, uuid4(), (Endpoint(f"UNIX-{BOOT_ID}", str(path), 0),))
@@ -77,15 +82,13 @@ class Told(LeasedQuota):
 
 
 @asynccontextmanager
-async def quota_service(
-    path: Path, metadata: MetadataImage, log: SilentLog | None = None
-) -> AsyncIterator[CollectorRegistry]:
+async def quota_service(path: Path, metadata: MetadataImage, log: Any = None) -> AsyncIterator[CollectorRegistry]:
     registry, clock = CollectorRegistry(), SystemClock()
     store = MemoryStore(LEASE_MS, 10, clock.monotonic_ms() - LEASE_MS)
-    quota = Quota(store, LEASE_MS, 10, clock, QuotaMetrics(registry), Scopes("cluster", log or SilentLog()))
+    quota = Quota(store, LEASE_MS, 10, clock, QuotaMetrics(registry), Scopes("cluster", log or a_log()))
     quota.on_image(metadata, metadata)
     server = await serve(
-        [Address(str(path), -1)], Service(quota, HANDLERS, INTERNAL_APIS, SilentLog(), memory=RoleMemory())
+        [Address(str(path), -1)], Service(quota, HANDLERS, INTERNAL_APIS, a_log(), memory=RoleMemory())
     )
     try:
         yield registry
@@ -94,11 +97,11 @@ async def quota_service(
 
 
 @asynccontextmanager
-async def gateway(metadata: MetadataImage, log: SilentLog | None = None) -> AsyncIterator[tuple[Told, LeaseClient]]:
+async def gateway(metadata: MetadataImage, log: Any = None) -> AsyncIterator[tuple[Told, LeaseClient]]:
     leased, clock = Told(), SystemClock()
     leased.update(ClientQuotas(metadata.quotas), 4, clock.monotonic_ms())
     client = LeaseClient(
-        leased, lambda: metadata, 0, uuid4(), clock=clock, random=Random(1), log=log or SilentLog(), boot_id=BOOT_ID
+        leased, lambda: metadata, 0, uuid4(), clock=clock, random=Random(1), log=log or a_log(), boot_id=BOOT_ID
     )
     task = asyncio.create_task(client.run())
     try:
@@ -154,7 +157,7 @@ async def test_each_brokers_part_has_a_lease_of_its_own(tmp_path: Path) -> None:
 
 
 async def test_a_gateway_with_another_scope_is_told_by_the_quota_service(tmp_path: Path) -> None:
-    metadata, log = image({0: tmp_path / "q0.sock"}), SilentLog()
+    metadata, log = image({0: tmp_path / "q0.sock"}), a_log()
     async with quota_service(tmp_path / "q0.sock", metadata, log) as registry, gateway(metadata) as (leased, _):
         await lease(leased)
         assert log.lines == [] and "tailrace_quota_scope_differs 0.0" in generate_latest(registry).decode()
@@ -223,7 +226,7 @@ async def test_a_service_that_is_silent_is_asked_last_for_a_while(tmp_path: Path
 
 
 async def test_while_nobody_answers_the_gateway_says_so_once(tmp_path: Path) -> None:
-    metadata, log = image({0: tmp_path / "q0.sock"}), SilentLog()
+    metadata, log = image({0: tmp_path / "q0.sock"}), a_log()
     async with gateway(metadata, log) as (leased, client):
         async with quota_service(tmp_path / "q0.sock", metadata):
             await lease(leased)
