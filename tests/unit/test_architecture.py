@@ -5,6 +5,7 @@ import-linter (pyproject.toml) holds the directions between packages; this test 
 
 from __future__ import annotations
 
+import ast
 import functools
 import re
 from pathlib import Path
@@ -15,6 +16,7 @@ from support.sources import files_of_tests, name_of, product_files, source, text
 # The docstring of each of these packages and files says "Pure.", and no other one does. The simulators drive those in
 # which the services decide as they are.
 PURE_PACKAGES = (
+    "libs/tailrace/access",
     "libs/tailrace/config",
     "libs/tailrace/coordination",
     "libs/tailrace/kafka",
@@ -112,8 +114,14 @@ CLOCK_CALLS = {
 }
 SLEEPS = {("asyncio", "sleep"), ("time", "sleep"), ("trio", "sleep"), ("anyio", "sleep"), ("gevent", "sleep")}
 RANDOM_IDS = {"uuid1", "uuid4"}
+MOST_ANY = 1090
 # A full /tmp stops no role: a command, the helper for tests and the Spark jobs make temporary files.
 TEMPORARY = {"libs/tailrace/cli/files/exporting.py", "libs/tailrace/testing/cluster.py"}
+
+
+def typed_files() -> list[Path]:
+    """The library and the services; jobs of Spark have untyped rows."""
+    return [path for path in product_files() if not path.is_relative_to(ROOT / "spark")]
 
 
 @functools.cache
@@ -169,6 +177,23 @@ def test_pure_files_import_only_values_and_each_other_and_make_no_random_ids() -
 def test_a_docstring_says_pure_where_that_is_tested_and_nowhere_else() -> None:
     saying = {name_of(path) for path in product_files() if "Pure." in source(path).docstring}
     assert saying == {f"{name}/__init__.py" for name in PURE_PACKAGES} | set(PURE_FILES)
+
+
+def test_handlers_name_the_messages_that_they_take_and_give() -> None:
+    """The table of a role is Callable[[Any, ...]]: the type checker follows a request from here on."""
+    untyped = []
+    for path in sorted(ROOT.glob("services/*/tailrace_*/handlers/*.py")):
+        for node in ast.walk(ast.parse(text_of(path))):
+            if isinstance(node, ast.AsyncFunctionDef) and node.name == "handle":
+                request, answer = node.args.args[0].annotation, node.returns
+                untyped += [name_of(path) for one in (request, answer) if one is None or ast.unparse(one) == "Any"]
+    assert untyped == []
+
+
+def test_any_only_falls() -> None:
+    """Lower it with each change that has fewer."""
+    found = sum(len(re.findall(r"\bAny\b", text_of(path))) for path in typed_files())
+    assert found <= MOST_ANY, "name the type: the stubs of tailrace.wire.messages have every message"
 
 
 def test_only_one_file_reads_a_clock() -> None:

@@ -37,25 +37,25 @@ class Access(NamedTuple):
 class RefusedPart(NamedTuple):
     """A request of the rows that are refused, and their error code."""
 
-    request: Any
+    request: object
     code: ErrorCode
 
 
 class Left(NamedTuple):
     """What is left of a request to be handled, None for nothing, and what of it is refused."""
 
-    request: Any
+    request: object
     refused: Sequence[RefusedPart] = ()
 
 
 class Check:
     """One row of the table; by itself it refuses nothing."""
 
-    def before(self, request: Any, access: Access) -> Left:
+    def before(self, request: object, access: Access) -> Left:
         """What of the request may be handled."""
         return Left(request)
 
-    def after(self, request: Any, response: Any, access: Access) -> None:
+    def after(self, request: object, response: object, access: Access) -> None:
         """Takes from the answer what the client may not know."""
 
 
@@ -67,23 +67,23 @@ def granted(authorized: Authorized, resource_type: ResourceType, name: str) -> s
 def field(name: str) -> NameOf:
     """The resource's name is a field of the row; where the field is empty nothing is checked."""
 
-    def name_of(row: Any, version: int, topic_name: TopicName) -> str | None:
+    def name_of(row: object, version: int, topic_name: TopicName) -> str | None:
         return getattr(row, name) or None
 
     return name_of
 
 
-def itself(row: Any, version: int, topic_name: TopicName) -> str | None:
+def itself(row: object, version: int, topic_name: TopicName) -> str | None:
     """The row is the resource's name."""
     return str(row)
 
 
-def the_cluster(row: Any, version: int, topic_name: TopicName) -> str | None:
+def the_cluster(row: object, version: int, topic_name: TopicName) -> str | None:
     """The cluster, whatever the row."""
     return CLUSTER_NAME
 
 
-def topic(row: Any, version: int, topic_name: TopicName) -> str | None:
+def topic(row: object, version: int, topic_name: TopicName) -> str | None:
     """A topic by its name, or by its id."""
     name = getattr(row, "name", None) or getattr(row, "topic", None)
     if name or (topic_id := getattr(row, "topic_id", None)) is None:
@@ -100,7 +100,7 @@ class Whole(Check):
     name_of: NameOf = the_cluster
     any_of: tuple[tuple[AclOperation, ResourceType, str], ...] = ()  # any of these will do instead
 
-    def before(self, request: Any, access: Access) -> Left:
+    def before(self, request: object, access: Access) -> Left:
         name = self.name_of(request, access.version, access.topic_name)
         if name is None or any(access.authorized(one, self.resource_type, name) for one in self.operations):
             return Left(request)
@@ -123,11 +123,11 @@ class RequestRows(Check):
     unless_cluster: AclOperation | None = None  # with this right to the cluster no row is asked for
     others: ErrorCode | None = None  # the code of all others where one is refused: all are handled or none
 
-    def before(self, request: Any, access: Access) -> Left:
+    def before(self, request: object, access: Access) -> Left:
         rows = getattr(request, self.list_name, None)
         if not rows or (self.unless_cluster is not None and access.cluster(self.unless_cluster)):
             return Left(request)
-        left, refused = [], dict[ErrorCode, list[Any]]()
+        left, refused = list[object](), dict[ErrorCode, list[object]]()
         for row in rows:
             if (code := self._refusal(row, access)) is None:
                 left.append(row)
@@ -140,14 +140,14 @@ class RequestRows(Check):
         parts = [RefusedPart(self._with(request, some), code) for code, some in refused.items()]
         return Left(self._with(request, left) if left else None, parts)
 
-    def _refusal(self, row: Any, access: Access) -> ErrorCode | None:
+    def _refusal(self, row: object, access: Access) -> ErrorCode | None:
         kind = self.resource_type if isinstance(self.resource_type, ResourceType) else self.resource_type(row)
         if kind is None:
             return None
         name = CLUSTER_NAME if kind is ResourceType.CLUSTER else self.name_of(row, access.version, access.topic_name)
         return None if name is None or access.authorized(self.operation, kind, name) else FAILED[kind]
 
-    def _with(self, request: Any, rows: list[Any]) -> Any:
+    def _with(self, request: object, rows: list[object]) -> object:
         part = copy.copy(request)
         setattr(part, self.list_name, rows)
         return part
@@ -164,7 +164,7 @@ class AnswerRows(Check):
     unless_cluster: AclOperation | None = None
     within: str = ""  # the list whose rows have that list
 
-    def after(self, request: Any, response: Any, access: Access) -> None:
+    def after(self, request: object, response: object, access: Access) -> None:
         if self.unless_cluster is not None and access.cluster(self.unless_cluster):
             return
         for holder in getattr(response, self.within) if self.within else [response]:
@@ -173,7 +173,7 @@ class AnswerRows(Check):
             if len(kept) < len(rows):
                 setattr(holder, self.list_name, kept)
 
-    def _may_know(self, row: Any, access: Access) -> bool:
+    def _may_know(self, row: object, access: Access) -> bool:
         name = self.name_of(row, access.version, access.topic_name)
         return name is None or access.authorized(self.operation, self.resource_type, name)
 
@@ -189,7 +189,7 @@ class Operations(Check):
     attribute: str = "authorized_operations"
     bits: bool = False
 
-    def after(self, request: Any, response: Any, access: Access) -> None:
+    def after(self, request: object, response: object, access: Access) -> None:
         if self.asked and not getattr(request, self.asked, False):
             return
         for row in getattr(response, self.list_name) if self.list_name else [response]:

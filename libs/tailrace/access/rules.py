@@ -208,7 +208,7 @@ RULES: Final[Mapping[int, tuple[Check, ...]]] = {
 }
 
 
-def before(api_key: int, request: Any, access: Access) -> Left:
+def before(api_key: int, request: object, access: Access) -> Left:
     """What of a request may be handled, and what of it is refused."""
     refused: list[RefusedPart] = []
     for check in RULES.get(api_key, ()):
@@ -220,7 +220,7 @@ def before(api_key: int, request: Any, access: Access) -> Left:
     return Left(request, refused)
 
 
-def after(api_key: int, request: Any, response: Any, access: Access) -> None:
+def after(api_key: int, request: object, response: object, access: Access) -> None:
     """Takes from the answer of what was handled what the client may not know."""
     for check in RULES.get(api_key, ()):
         check.after(request, response, access)

@@ -53,7 +53,7 @@ def _index(partition: Any) -> int:
     raise TypeError(f"{type(partition).__name__} has no partition number")
 
 
-def _list_offsets(request: Any, version: int, code: int, message: str | None) -> Any:
+def _list_offsets(request: m.ListOffsetsRequest, version: int, code: int, message: str | None) -> Any:
     return _topics(
         m.ListOffsetsResponse,
         m.ListOffsetsResponse.ListOffsetsTopicResponse,
@@ -62,7 +62,7 @@ def _list_offsets(request: Any, version: int, code: int, message: str | None) ->
     )(request, version, code, message)
 
 
-def _offset_fetch(request: Any, version: int, code: int, message: str | None) -> Any:
+def _offset_fetch(request: m.OffsetFetchRequest, version: int, code: int, message: str | None) -> Any:
     if version >= 8:
         group = m.OffsetFetchResponse.OffsetFetchResponseGroup
         return m.OffsetFetchResponse(
@@ -83,7 +83,9 @@ def _offset_fetch(request: Any, version: int, code: int, message: str | None) ->
     return build(request, version, code, message)
 
 
-def _find_coordinator(request: Any, version: int, code: int, message: str | None) -> Any:
+def _find_coordinator(
+    request: m.FindCoordinatorRequest, version: int, code: int, message: str | None
+) -> m.FindCoordinatorResponse:
     if version >= 4:
         one = m.FindCoordinatorResponse.Coordinator
         return m.FindCoordinatorResponse(
@@ -95,7 +97,7 @@ def _find_coordinator(request: Any, version: int, code: int, message: str | None
     return m.FindCoordinatorResponse(error_code=code, error_message=message, node_id=-1, host="", port=-1)
 
 
-def _produce(request: Any, version: int, code: int, message: str | None) -> Any:
+def _produce(request: m.ProduceRequest, version: int, code: int, message: str | None) -> m.ProduceResponse:
     topic = m.ProduceResponse.TopicProduceResponse
     partition = topic.PartitionProduceResponse
     return m.ProduceResponse(
@@ -115,17 +117,21 @@ def _produce(request: Any, version: int, code: int, message: str | None) -> Any:
     )
 
 
-def _create_topics(request: Any, version: int, code: int, message: str | None) -> Any:
+def _create_topics(
+    request: m.CreateTopicsRequest, version: int, code: int, message: str | None
+) -> m.CreateTopicsResponse:
     one = m.CreateTopicsResponse.CreatableTopicResult
     return m.CreateTopicsResponse(
         topics=[one(name=t.name, error_code=code, error_message=message, configs=[]) for t in request.topics]
     )
 
 
-def _delete_topics(request: Any, version: int, code: int, message: str | None) -> Any:
+def _delete_topics(
+    request: m.DeleteTopicsRequest, version: int, code: int, message: str | None
+) -> m.DeleteTopicsResponse:
     one = m.DeleteTopicsResponse.DeletableTopicResult
     if version >= 6:
-        asked = [(t.name, t.topic_id) for t in request.topics]
+        asked: list[tuple[str | None, Any]] = [(t.name, t.topic_id) for t in request.topics]
     else:
         asked = [(name, None) for name in request.topic_names]
     return m.DeleteTopicsResponse(
@@ -133,26 +139,30 @@ def _delete_topics(request: Any, version: int, code: int, message: str | None) -
     )
 
 
-def _create_partitions(request: Any, version: int, code: int, message: str | None) -> Any:
+def _create_partitions(
+    request: m.CreatePartitionsRequest, version: int, code: int, message: str | None
+) -> m.CreatePartitionsResponse:
     one = m.CreatePartitionsResponse.CreatePartitionsTopicResult
     return m.CreatePartitionsResponse(
         results=[one(name=t.name, error_code=code, error_message=message) for t in request.topics]
     )
 
 
-def _create_acls(request: Any, version: int, code: int, message: str | None) -> Any:
+def _create_acls(request: m.CreateAclsRequest, version: int, code: int, message: str | None) -> m.CreateAclsResponse:
     one = m.CreateAclsResponse.AclCreationResult
     return m.CreateAclsResponse(results=[one(error_code=code, error_message=message) for _ in request.creations])
 
 
-def _delete_acls(request: Any, version: int, code: int, message: str | None) -> Any:
+def _delete_acls(request: m.DeleteAclsRequest, version: int, code: int, message: str | None) -> m.DeleteAclsResponse:
     one = m.DeleteAclsResponse.DeleteAclsFilterResult
     return m.DeleteAclsResponse(
         filter_results=[one(error_code=code, error_message=message, matching_acls=[]) for _ in request.filters]
     )
 
 
-def _describe_configs(request: Any, version: int, code: int, message: str | None) -> Any:
+def _describe_configs(
+    request: m.DescribeConfigsRequest, version: int, code: int, message: str | None
+) -> m.DescribeConfigsResponse:
     one = m.DescribeConfigsResponse.DescribeConfigsResult
     return m.DescribeConfigsResponse(
         results=[
@@ -168,7 +178,9 @@ def _describe_configs(request: Any, version: int, code: int, message: str | None
     )
 
 
-def _alter_replica_log_dirs(request: Any, version: int, code: int, message: str | None) -> Any:
+def _alter_replica_log_dirs(
+    request: m.AlterReplicaLogDirsRequest, version: int, code: int, message: str | None
+) -> m.AlterReplicaLogDirsResponse:
     topic = m.AlterReplicaLogDirsResponse.AlterReplicaLogDirTopicResult
     row = topic.AlterReplicaLogDirPartitionResult
     return m.AlterReplicaLogDirsResponse(
@@ -198,7 +210,9 @@ def _alter_configs(response: Any) -> Callable[..., Any]:
     return build
 
 
-def _describe_groups(request: Any, version: int, code: int, message: str | None) -> Any:
+def _describe_groups(
+    request: m.DescribeGroupsRequest, version: int, code: int, message: str | None
+) -> m.DescribeGroupsResponse:
     one = m.DescribeGroupsResponse.DescribedGroup
     return m.DescribeGroupsResponse(
         groups=[
@@ -216,7 +230,9 @@ def _describe_groups(request: Any, version: int, code: int, message: str | None)
     )
 
 
-def _consumer_group_describe(request: Any, version: int, code: int, message: str | None) -> Any:
+def _consumer_group_describe(
+    request: m.ConsumerGroupDescribeRequest, version: int, code: int, message: str | None
+) -> m.ConsumerGroupDescribeResponse:
     one = m.ConsumerGroupDescribeResponse.DescribedGroup
     return m.ConsumerGroupDescribeResponse(
         groups=[
@@ -226,12 +242,14 @@ def _consumer_group_describe(request: Any, version: int, code: int, message: str
     )
 
 
-def _delete_groups(request: Any, version: int, code: int, message: str | None) -> Any:
+def _delete_groups(
+    request: m.DeleteGroupsRequest, version: int, code: int, message: str | None
+) -> m.DeleteGroupsResponse:
     one = m.DeleteGroupsResponse.DeletableGroupResult
     return m.DeleteGroupsResponse(results=[one(group_id=g, error_code=code) for g in request.groups_names])
 
 
-def _metadata(request: Any, version: int, code: int, message: str | None) -> Any:
+def _metadata(request: m.MetadataRequest, version: int, code: int, message: str | None) -> m.MetadataResponse:
     one = m.MetadataResponse.MetadataResponseTopic
     # A request may have null names before an answer may.
     return m.MetadataResponse(
@@ -243,20 +261,24 @@ def _metadata(request: Any, version: int, code: int, message: str | None) -> Any
     )
 
 
-def _describe_producers(request: Any, version: int, code: int, message: str | None) -> Any:
+def _describe_producers(request: m.DescribeProducersRequest, version: int, code: int, message: str | None) -> Any:
     topic = m.DescribeProducersResponse.TopicResponse
     build = _topics(m.DescribeProducersResponse, topic, topic.PartitionResponse, "partition_index", active_producers=[])
     return build(request, version, code, message)
 
 
-def _describe_topic_partitions(request: Any, version: int, code: int, message: str | None) -> Any:
+def _describe_topic_partitions(
+    request: m.DescribeTopicPartitionsRequest, version: int, code: int, message: str | None
+) -> m.DescribeTopicPartitionsResponse:
     one = m.DescribeTopicPartitionsResponse.DescribeTopicPartitionsResponseTopic
     return m.DescribeTopicPartitionsResponse(
         topics=[one(name=t.name, error_code=code, partitions=[]) for t in request.topics], next_cursor=None
     )
 
 
-def _alter_client_quotas(request: Any, version: int, code: int, message: str | None) -> Any:
+def _alter_client_quotas(
+    request: m.AlterClientQuotasRequest, version: int, code: int, message: str | None
+) -> m.AlterClientQuotasResponse:
     one = m.AlterClientQuotasResponse.EntryData
     entity = one.EntityData
     return m.AlterClientQuotasResponse(
@@ -271,7 +293,9 @@ def _alter_client_quotas(request: Any, version: int, code: int, message: str | N
     )
 
 
-def _elect_leaders(request: Any, version: int, code: int, message: str | None) -> Any:
+def _elect_leaders(
+    request: m.ElectLeadersRequest, version: int, code: int, message: str | None
+) -> m.ElectLeadersResponse:
     """v0 has no error code of its own: every partition carries it."""
     topic = m.ElectLeadersResponse.ReplicaElectionResult
     row = topic.PartitionResult
@@ -289,7 +313,7 @@ def _elect_leaders(request: Any, version: int, code: int, message: str | None) -
     )
 
 
-def _join_group(request: Any, version: int, code: int, message: str | None) -> Any:
+def _join_group(request: m.JoinGroupRequest, version: int, code: int, message: str | None) -> m.JoinGroupResponse:
     return m.JoinGroupResponse(
         error_code=code,
         generation_id=-1,
@@ -301,7 +325,9 @@ def _join_group(request: Any, version: int, code: int, message: str | None) -> A
     )
 
 
-def _add_partitions_to_txn(request: Any, version: int, code: int, message: str | None) -> Any:
+def _add_partitions_to_txn(
+    request: m.AddPartitionsToTxnRequest, version: int, code: int, message: str | None
+) -> m.AddPartitionsToTxnResponse:
     if version >= 4:
         return m.AddPartitionsToTxnResponse(error_code=code, results_by_transaction=[])
     topic = m.AddPartitionsToTxnResponse.AddPartitionsToTxnTopicResult
@@ -316,7 +342,9 @@ def _add_partitions_to_txn(request: Any, version: int, code: int, message: str |
     return m.AddPartitionsToTxnResponse(results_by_topic_v3_and_below=topics)
 
 
-def _write_txn_markers(request: Any, version: int, code: int, message: str | None) -> Any:
+def _write_txn_markers(
+    request: m.WriteTxnMarkersRequest, version: int, code: int, message: str | None
+) -> m.WriteTxnMarkersResponse:
     marker = m.WriteTxnMarkersResponse.WritableTxnMarkerResult
     topic = marker.WritableTxnMarkerTopicResult
     row = topic.WritableTxnMarkerPartitionResult
@@ -337,7 +365,9 @@ def _write_txn_markers(request: Any, version: int, code: int, message: str | Non
     )
 
 
-def _describe_transactions(request: Any, version: int, code: int, message: str | None) -> Any:
+def _describe_transactions(
+    request: m.DescribeTransactionsRequest, version: int, code: int, message: str | None
+) -> m.DescribeTransactionsResponse:
     one = m.DescribeTransactionsResponse.TransactionState
     return m.DescribeTransactionsResponse(
         transaction_states=[
@@ -347,7 +377,7 @@ def _describe_transactions(request: Any, version: int, code: int, message: str |
     )
 
 
-def _fetch(request: Any, version: int, code: int, message: str | None) -> Any:
+def _fetch(request: m.FetchRequest, version: int, code: int, message: str | None) -> m.FetchResponse:
     return m.FetchResponse(error_code=code, session_id=0, responses=[])
 
 

@@ -8,20 +8,19 @@ librdkafka infers features from minimum versions; versions 0-2 close the connect
 from __future__ import annotations
 
 import re
-from typing import Any
 
 from tailrace.errors import ApiError, ErrorCode
 from tailrace.kafka.features import SUPPORTED
 from tailrace.net.context import Context
 from tailrace.wire.apis import APIS, ApiKey
-from tailrace.wire.messages import ApiVersionsResponse
+from tailrace.wire.messages import ApiVersionsRequest, ApiVersionsResponse
 from tailrace_gateway.gateway import Gateway
 
 _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 ADVERTISED_FROM: dict[int, int] = {ApiKey.PRODUCE: 0}
 
 
-async def handle(request: Any, context: Context, gateway: Gateway) -> ApiVersionsResponse:
+async def handle(request: ApiVersionsRequest, context: Context, gateway: Gateway) -> ApiVersionsResponse:
     if context.api_version >= 3 and not (
         _SOFTWARE.fullmatch(request.client_software_name) and _SOFTWARE.fullmatch(request.client_software_version)
     ):

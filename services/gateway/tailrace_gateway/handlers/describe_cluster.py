@@ -5,11 +5,9 @@ v1: endpoint_type (KIP-919); controllers are not offered here. v2: fenced broker
 
 from __future__ import annotations
 
-from typing import Any
-
 from tailrace.errors import ErrorCode
 from tailrace.net.context import Context
-from tailrace.wire.messages import DescribeClusterResponse
+from tailrace.wire.messages import DescribeClusterRequest, DescribeClusterResponse
 from tailrace_gateway.gateway import Gateway
 from tailrace_gateway.handlers.operations import CLUSTER_OPERATIONS
 
@@ -17,7 +15,7 @@ _BROKERS = 1
 _CONTROLLERS = 2
 
 
-async def handle(request: Any, context: Context, gateway: Gateway) -> DescribeClusterResponse:
+async def handle(request: DescribeClusterRequest, context: Context, gateway: Gateway) -> DescribeClusterResponse:
     if context.api_version >= 1 and request.endpoint_type != _BROKERS:
         known = request.endpoint_type == _CONTROLLERS
         return DescribeClusterResponse(

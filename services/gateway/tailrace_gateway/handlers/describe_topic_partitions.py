@@ -16,7 +16,7 @@ from tailrace.kafka.topics import INTERNAL_TOPICS
 from tailrace.metadata.image import MetadataImage, TopicImage
 from tailrace.net.context import Context
 from tailrace.net.large import MANY_ROWS
-from tailrace.wire.messages import DescribeTopicPartitionsResponse
+from tailrace.wire.messages import DescribeTopicPartitionsRequest, DescribeTopicPartitionsResponse
 from tailrace_gateway.gateway import Gateway
 from tailrace_gateway.handlers.operations import TOPIC_OPERATIONS_BITS
 from tailrace_gateway.handlers.topics import Reach, legal
@@ -26,14 +26,18 @@ _Topic = DescribeTopicPartitionsResponse.DescribeTopicPartitionsResponseTopic
 _Partition = _Topic.DescribeTopicPartitionsResponsePartition
 
 
-async def handle(request: Any, context: Context, gateway: Gateway) -> DescribeTopicPartitionsResponse:
+async def handle(
+    request: DescribeTopicPartitionsRequest, context: Context, gateway: Gateway
+) -> DescribeTopicPartitionsResponse:
     work = partial(_answer, request, gateway, gateway.image)
     if not request.topics and len(gateway.image.topics) > MANY_ROWS:
         return await gateway.large.run(work)
     return await gateway.large.over_rows(request, work)
 
 
-def _answer(request: Any, gateway: Gateway, image: MetadataImage) -> DescribeTopicPartitionsResponse:
+def _answer(
+    request: DescribeTopicPartitionsRequest, gateway: Gateway, image: MetadataImage
+) -> DescribeTopicPartitionsResponse:
     cursor, reach = request.cursor, Reach(gateway, image)
     named = bool(request.topics)
     names = sorted((topic.name for topic in request.topics) if named else image.topics)

@@ -11,14 +11,13 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterable
 from functools import partial
-from typing import Any
 
 from tailrace.errors import ErrorCode
 from tailrace.kafka.topics import GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC
 from tailrace.metadata.image import MetadataImage
 from tailrace.net.context import Context
 from tailrace.net.members.shards import owner_address, shard_of
-from tailrace.wire.messages import FindCoordinatorResponse
+from tailrace.wire.messages import FindCoordinatorRequest, FindCoordinatorResponse
 from tailrace_gateway.gateway import Gateway
 
 _GROUP = 0
@@ -26,7 +25,7 @@ _TOPICS = {_GROUP: GROUP_METADATA_TOPIC, 1: TRANSACTION_STATE_TOPIC}  # by key t
 _Found = tuple[ErrorCode, str, int, str, int]  # error code, message, node id, host, port
 
 
-async def handle(request: Any, context: Context, gateway: Gateway) -> FindCoordinatorResponse:
+async def handle(request: FindCoordinatorRequest, context: Context, gateway: Gateway) -> FindCoordinatorResponse:
     key_type = request.key_type if context.api_version >= 1 else _GROUP
     topic = _TOPICS.get(key_type)
     keys = request.coordinator_keys if context.api_version >= 4 else [request.key]

@@ -23,7 +23,7 @@ from tailrace.net.context import Context
 from tailrace.net.large import MANY_ROWS
 from tailrace.wire.encode_buffer import EncodeBuffer
 from tailrace.wire.hot.metadata import encode_metadata, encode_refused_topic, encode_topic
-from tailrace.wire.messages import MetadataResponse
+from tailrace.wire.messages import MetadataRequest, MetadataResponse
 from tailrace_gateway.encoded_topics import Encoded
 from tailrace_gateway.gateway import Gateway
 from tailrace_gateway.handlers.operations import TOPIC_OPERATIONS
@@ -37,7 +37,7 @@ _NONE: Final = (None, b"")
 _MOST_CREATED: Final = 10_000  # a request that names more that are not there creates none, as in Kafka
 
 
-async def handle(request: Any, context: Context, gateway: Gateway) -> EncodeBuffer:
+async def handle(request: MetadataRequest, context: Context, gateway: Gateway) -> EncodeBuffer:
     version = context.api_version
     _check(request, version)
     await gateway.suspects.settled(lambda: _known(request, version, gateway.image))
@@ -62,7 +62,7 @@ async def handle(request: Any, context: Context, gateway: Gateway) -> EncodeBuff
     return body
 
 
-def _check(request: Any, version: int) -> None:
+def _check(request: MetadataRequest, version: int) -> None:
     """Refuses all of a request with a topic that has neither name nor id, or a name or an id too early for them."""
     for topic in request.topics or ():
         if topic.name is None and (version < _BY_ID_FROM or topic.topic_id is None):
@@ -71,7 +71,7 @@ def _check(request: Any, version: int) -> None:
             raise ApiError(ErrorCode.INVALID_REQUEST)
 
 
-def _without_topics(request: Any, context: Context, gateway: Gateway) -> MetadataResponse:
+def _without_topics(request: MetadataRequest, context: Context, gateway: Gateway) -> MetadataResponse:
     identity, brokers = context.connection.session.identity, []
     for broker in gateway.nodes():
         endpoint = gateway.endpoint_of(broker, identity)
@@ -101,7 +101,7 @@ def _takes_long(request: Any, version: int, image: MetadataImage, encoded: Encod
     return sum(len(topic.partitions) for topic in new) > MANY_ROWS
 
 
-def _is_for_all(request: Any, version: int) -> bool:
+def _is_for_all(request: MetadataRequest, version: int) -> bool:
     return request.topics is None or (version == 0 and not request.topics)
 
 
@@ -114,7 +114,12 @@ def _known(request: Any, version: int, image: MetadataImage) -> Iterable[TopicIm
 
 
 def _answer(
-    request: Any, response: MetadataResponse, version: int, encoder: TopicEncoder, image: MetadataImage, creates: bool
+    request: MetadataRequest,
+    response: MetadataResponse,
+    version: int,
+    encoder: TopicEncoder,
+    image: MetadataImage,
+    creates: bool,
 ) -> tuple[EncodeBuffer, list[str]]:
     """The answer's body, and the names of topics that there are none of and that the client may create."""
     topics, missing = [], list[str]()
@@ -152,7 +157,9 @@ def _asked(request: Any, version: int, image: MetadataImage) -> Iterator[Any]:
             yield _refused(asked.name, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
 
 
-def _permitted(rows: Iterator[Any], request: Any, version: int, may: Authorized | None, creates: bool) -> Iterator[Any]:
+def _permitted(
+    rows: Iterator[Any], request: MetadataRequest, version: int, may: Authorized | None, creates: bool
+) -> Iterator[Any]:
     """The rows as the client may know them: others are refused where it named them, else left out."""
     if may is None:
         yield from rows
@@ -170,7 +177,7 @@ def _permitted(rows: Iterator[Any], request: Any, version: int, may: Authorized 
                 yield _refused(name, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
         elif _is_for_all(request, version):
             continue
-        elif known and any(asked.topic_id == row.topic_id for asked in request.topics):
+        elif known and any(asked.topic_id == row.topic_id for asked in request.topics or ()):
             yield _refused(None, ErrorCode.UNKNOWN_TOPIC_ID, row.topic_id)
         else:
             yield _refused(name, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
