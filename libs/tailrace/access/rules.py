@@ -115,6 +115,33 @@ class _DescribedTopics(Check):
             self._ALL.after(request, response, access)
 
 
+class _SubscribedTopics(Check):
+    """ConsumerGroupHeartbeat: one topic that the client may not know refuses the request."""
+
+    def before(self, request: Any, access: Access) -> Left:
+        for name in request.subscribed_topic_names or ():
+            if not access.authorized(_O.DESCRIBE, _TOPIC, name):
+                return Left(None, [RefusedPart(request, FAILED[_TOPIC])])
+        return Left(request)
+
+
+class _AssignedTopics(Check):
+    """ConsumerGroupDescribe: a group with a topic that the client may not know is told without its members."""
+
+    _WHY: Final = "The group has described topic(s) that the client is not authorized to describe."
+
+    def after(self, request: Any, response: Any, access: Access) -> None:
+        for group in response.groups:
+            names = {
+                topic.topic_name
+                for member in group.members
+                for assignment in (member.assignment, member.target_assignment)
+                for topic in assignment.topic_partitions
+            }
+            if not all([access.authorized(_O.DESCRIBE, _TOPIC, name) for name in sorted(names)]):
+                group.error_code, group.error_message, group.members = FAILED[_TOPIC], self._WHY, []
+
+
 def _cluster(*operations: AclOperation) -> tuple[Check, ...]:
     return (Whole(_CLUSTER, operations),)
 
@@ -199,6 +226,12 @@ RULES: Final[Mapping[int, tuple[Check, ...]]] = {
     ),
     ApiKey.LIST_TRANSACTIONS: (
         AnswerRows("transaction_states", _O.DESCRIBE, _TRANSACTIONAL_ID, field("transactional_id")),
+    ),
+    ApiKey.CONSUMER_GROUP_HEARTBEAT: (*_group(_O.READ), _SubscribedTopics()),
+    ApiKey.CONSUMER_GROUP_DESCRIBE: (
+        RequestRows("group_ids", _O.DESCRIBE, _GROUP, itself),
+        _AssignedTopics(),
+        Operations("include_authorized_operations", _GROUP, "groups", field("group_id"), bits=True),
     ),
     ApiKey.LIST_CONFIG_RESOURCES: _cluster(_O.DESCRIBE_CONFIGS),
     ApiKey.DESCRIBE_TOPIC_PARTITIONS: (

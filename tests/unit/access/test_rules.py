@@ -164,6 +164,12 @@ REQUESTS: dict[ApiKey, list[tuple[int, Any]]] = {
     ApiKey.UNREGISTER_BROKER: [(0, m.UnregisterBrokerRequest(broker_id=1))],
     ApiKey.DESCRIBE_TRANSACTIONS: [(0, m.DescribeTransactionsRequest(transactional_ids=["x"]))],
     ApiKey.LIST_TRANSACTIONS: [(2, m.ListTransactionsRequest(state_filters=[], producer_id_filters=[]))],
+    ApiKey.CONSUMER_GROUP_HEARTBEAT: [
+        (1, m.ConsumerGroupHeartbeatRequest(group_id="g", subscribed_topic_names=["t"])),
+    ],
+    ApiKey.CONSUMER_GROUP_DESCRIBE: [
+        (1, m.ConsumerGroupDescribeRequest(group_ids=["g"], include_authorized_operations=True))
+    ],
     ApiKey.LIST_CONFIG_RESOURCES: [(1, m.ListConfigResourcesRequest(resource_types=[]))],
     ApiKey.DESCRIBE_TOPIC_PARTITIONS: [
         (0, m.DescribeTopicPartitionsRequest(topics=topics(m.DescribeTopicPartitionsRequest.TopicRequest)))
@@ -173,6 +179,8 @@ REQUESTS: dict[ApiKey, list[tuple[int, Any]]] = {
 _STATE = m.DescribeTransactionsResponse.TransactionState
 _FOUND = m.OffsetFetchResponse.OffsetFetchResponseGroup
 _FOUND_TOPIC = _FOUND.OffsetFetchResponseTopics
+_CONSUMERS = m.ConsumerGroupDescribeResponse.DescribedGroup
+_MEMBER = _CONSUMERS.Member
 _DESCRIBED = m.DescribeTopicPartitionsResponse.DescribeTopicPartitionsResponseTopic
 
 
@@ -181,12 +189,20 @@ def found_offsets() -> Any:
     return _FOUND(group_id="g", error_code=0, topics=[_FOUND_TOPIC(name="t", partitions=[partition])])
 
 
+def described_consumers() -> Any:
+    assigned = _MEMBER.Assignment(topic_partitions=[_MEMBER.Assignment.TopicPartitions(topic_name="t", partitions=[0])])
+    return _CONSUMERS(
+        error_code=0, group_id="g", members=[_MEMBER(member_id="m", assignment=assigned, target_assignment=assigned)]
+    )
+
+
 # What a handler answers, where the answer's rows need rights.
 ANSWERS: dict[ApiKey, Callable[[], Any]] = {
     ApiKey.OFFSET_FETCH: lambda: m.OffsetFetchResponse(groups=[found_offsets()]),
     ApiKey.DESCRIBE_GROUPS: lambda: m.DescribeGroupsResponse(
         groups=[m.DescribeGroupsResponse.DescribedGroup(group_id="g", error_code=0)]
     ),
+    ApiKey.CONSUMER_GROUP_DESCRIBE: lambda: m.ConsumerGroupDescribeResponse(groups=[described_consumers()]),
     ApiKey.LIST_GROUPS: lambda: m.ListGroupsResponse(
         error_code=0, groups=[m.ListGroupsResponse.ListedGroup(group_id="g")]
     ),
@@ -290,6 +306,8 @@ def codes(response: Any) -> list[int]:
         (ApiKey.OFFSET_FETCH, "GROUP"),
         (ApiKey.DESCRIBE_GROUPS, "GROUP"),
         (ApiKey.DELETE_GROUPS, "GROUP"),
+        (ApiKey.CONSUMER_GROUP_HEARTBEAT, "GROUP"),
+        (ApiKey.CONSUMER_GROUP_DESCRIBE, "GROUP"),
         (ApiKey.CREATE_TOPICS, "TOPIC"),
         (ApiKey.DELETE_TOPICS, "TOPIC"),
         (ApiKey.CREATE_PARTITIONS, "TOPIC"),
@@ -345,6 +363,14 @@ async def test_offsets_of_a_topic_that_is_refused_are_not_told() -> None:
     everything = m.OffsetFetchRequest(groups=[_FETCH_GROUP(group_id="g", topics=None)])
     (group,) = (await world.ask(ApiKey.OFFSET_FETCH, version, everything)).groups
     assert group.topics == []
+
+
+async def test_a_consumer_group_with_a_topic_that_is_refused_is_told_without_its_members() -> None:
+    world = World(lambda asked: asked.resource == "GROUP")
+    answered = await world.ask(ApiKey.CONSUMER_GROUP_DESCRIBE, *REQUESTS[ApiKey.CONSUMER_GROUP_DESCRIBE][0])
+    assert (answered.groups[0].error_code, answered.groups[0].members) == (FAILED["TOPIC"], [])
+    answered = await world.ask(ApiKey.CONSUMER_GROUP_HEARTBEAT, *REQUESTS[ApiKey.CONSUMER_GROUP_HEARTBEAT][0])
+    assert answered.error_code == FAILED["TOPIC"] and len(world.handled) == 1
 
 
 async def test_authorized_operations_are_those_that_the_client_has() -> None:
