@@ -38,12 +38,16 @@ def size_key(group_id: str) -> TimerKey:
 
 
 class GroupDecision(Decision[Written]):
-    """Collects the effects of one decision; now_ms is wall time, image the cluster as it is known now."""
+    """Collects the effects of one decision; now_ms is wall time, image the cluster as it is known now.
 
-    __slots__ = ("config", "image", "now_ms")
+    topic_hashes: those that decisions have computed of topics in this image.
+    """
 
-    def __init__(self, config: GroupConfig, now_ms: int, image: MetadataImage) -> None:
+    __slots__ = ("config", "image", "now_ms", "topic_hashes")
+
+    def __init__(self, config: GroupConfig, now_ms: int, image: MetadataImage, topic_hashes: dict[str, bytes]) -> None:
         super().__init__()
         self.config = config
         self.now_ms = now_ms
         self.image = image
+        self.topic_hashes = topic_hashes

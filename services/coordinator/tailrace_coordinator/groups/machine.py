@@ -40,11 +40,12 @@ class GroupMachine:
     A refusal is a reply too (an ApiError), so that it waits behind whatever it was decided on.
     """
 
-    __slots__ = ("config", "ended", "groups", "image", "offsets", "pending_ids")
+    __slots__ = ("config", "ended", "groups", "image", "offsets", "pending_ids", "topic_hashes")
 
     def __init__(self, config: GroupConfig) -> None:
         self.config = config
         self.image = MetadataImage()
+        self.topic_hashes: dict[str, bytes] = {}  # of topics in this image
         self.groups = Groups()
         self.offsets = Offsets()
         self.ended = EndedTransactions()
@@ -373,7 +374,7 @@ class GroupMachine:
 
     def on_loaded(self, now_ms: int, image: MetadataImage) -> GroupEffects:
         """Begins the deadlines of all groups."""
-        self.image = image
+        self.image, self.topic_hashes = image, {}
         decision = self._decision(now_ms)
         self._schedule_expiry(decision)
         decision.act(Sweep(list(self.groups), self._begin_deadlines))
@@ -388,7 +389,7 @@ class GroupMachine:
 
     def on_image(self, now_ms: int, delta: MetadataDelta) -> GroupEffects:
         """Removes the offsets of deleted topics, also those of open transactions; groups hear of all that changed."""
-        self.image = delta.new
+        self.image, self.topic_hashes = delta.new, {}
         for group in self.groups.values() if delta.changed_topics else ():
             group.on_topics_changed(delta.changed_topics)
         if not delta.deleted_topics:
@@ -434,7 +435,7 @@ class GroupMachine:
             decision.append(record)
 
     def _decision(self, now_ms: int) -> GroupDecision:
-        return GroupDecision(self.config, now_ms, self.image)
+        return GroupDecision(self.config, now_ms, self.image, self.topic_hashes)
 
     def _answer(self, now_ms: int, token: Token, decide: Callable[[GroupDecision], object]) -> GroupEffects:
         decision = self._decision(now_ms)

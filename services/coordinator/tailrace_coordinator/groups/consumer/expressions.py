@@ -66,5 +66,5 @@ def resolved(decision: GroupDecision, group: ConsumerGroup, found: Mapping[str, 
     if changed:
         known = {name: record.topics for name, record in group.expressions.items()} | dict(found)
         topics = {topic for name in group.used_expressions for topic in known.get(name, ())}
-        group_hash = metadata_hash(topics.union(group.subscribed_topics), decision.image)
+        group_hash = metadata_hash(topics.union(group.subscribed_topics), decision.image, decision.topic_hashes)
         decision.append(ConsumerGroupMetadata(group.group_id, group.group_epoch + 1, group_hash))

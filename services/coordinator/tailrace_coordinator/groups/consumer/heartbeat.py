@@ -102,13 +102,33 @@ def heartbeat(decision: GroupDecision, groups: Groups, beat: Heartbeat) -> Consu
     group = _group(decision, groups, beat)
     before = _find(decision, group, beat)
     member = _subscribe(decision, group, before, beat)
+    if member is before.metadata and _is_settled(group, before.current):
+        return _answer(decision, group, member, before.current, is_told=request.member_epoch == 0 or beat.is_full)
     change = Change(group, [group.members[before.member_id]] if before.member_id in group.members else [], member)
     epoch = _bump(decision, change, before)
     current = _reconcile(decision, change, before, _target(decision, change, before, epoch), beat.reported)
+    is_told = request.member_epoch == 0 or beat.is_full or current.assigned != before.current.assigned
+    return _answer(decision, group, member, current, is_told=is_told)
+
+
+def _is_settled(group: ConsumerGroup, current: Current) -> bool:
+    """Whether nothing is to be done for the member, as at most heartbeats."""
+    is_assigned = group.group_epoch == group.assignment_epoch and not group.metadata_expired
+    return is_assigned and current.is_reconciled_to(group.assignment_epoch)
+
+
+def _answer(
+    decision: GroupDecision,
+    group: ConsumerGroup,
+    member: ConsumerGroupMemberMetadata,
+    current: Current,
+    *,
+    is_told: bool,
+) -> ConsumerGroupHeartbeatResponse:
+    """Begins the member's session again and tells it its epoch, and its partitions where they are to be told."""
     resolve_if_due(decision, group, member)
     times = consumer_times(decision, group.group_id)
     decision.schedule(heartbeat_key(group.group_id, member.member_id), times.session_timeout_ms)
-    is_told = request.member_epoch == 0 or beat.is_full or current.assigned != before.current.assigned
     return ConsumerGroupHeartbeatResponse(
         member_id=member.member_id,
         member_epoch=current.member_epoch,
@@ -242,7 +262,7 @@ def _bump(decision: GroupDecision, change: Change, before: _Before) -> int:
     if not bumps and not group.metadata_expired:
         return group.group_epoch
     group.metadata_expired = False
-    now = metadata_hash(change.topics(), decision.image)
+    now = metadata_hash(change.topics(), decision.image, decision.topic_hashes)
     if not bumps and now == group.metadata_hash:
         return group.group_epoch
     decision.append(ConsumerGroupMetadata(group.group_id, group.group_epoch + 1, now))

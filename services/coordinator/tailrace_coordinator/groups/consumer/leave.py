@@ -98,7 +98,11 @@ def remove(decision: GroupDecision, group: ConsumerGroup, members: Collection[Co
         decision.append(ConsumerGroupMetadata(group.group_id, epoch))
         decision.append(ConsumerGroupTargetAssignmentMetadata(group.group_id, epoch))
     else:
-        decision.append(ConsumerGroupMetadata(group.group_id, epoch, metadata_hash(change.topics(), decision.image)))
+        decision.append(
+            ConsumerGroupMetadata(
+                group.group_id, epoch, metadata_hash(change.topics(), decision.image, decision.topic_hashes)
+            )
+        )
 
 
 def remove_each(decision: GroupDecision, group: ConsumerGroup, leavers: Sequence[Leaver]) -> list[ErrorCode]:
