@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from sim.coordinator.traces import Traced
+from sim.coordinator.traces import Traced, TracedConsumers
+from support.consumer_groups import Consumer
 from tailrace_coordinator.groups.config import GroupConfig
 from tailrace_coordinator.groups.group import Leaver
 from tailrace_coordinator.groups.offsets import OffsetToCommit
@@ -151,7 +152,55 @@ def a_coordinator_dies_in_the_middle_of_a_rebalance() -> Traced:
     return after
 
 
+def a_consumer_joins_and_the_first_one_gives_up_half_of_its_partitions() -> Traced:
+    driver = TracedConsumers({"t": 4})
+    a, b = Consumer(driver, "a"), Consumer(driver, "b")
+    driver.says(a, "joins").enter("t")
+    driver.advance(5_000)
+    driver.says(b, "joins").enter("t")
+    kept = driver.says(a, "heartbeat").beat()
+    assert kept.member_epoch == 2
+    driver.says(b, "heartbeat").beat()
+    driver.says(a, "gave up what it should").beat()
+    driver.says(b, "heartbeat").beat()
+    driver.asks("b", "leaves")
+    driver.beat("b", -1)
+    driver.advance(5_000)
+    driver.says(a, "heartbeat").beat()
+    return driver
+
+
+def a_consumer_that_keeps_its_partitions_is_removed() -> Traced:
+    driver = TracedConsumers({"t": 2})
+    a, b = Consumer(driver, "a"), Consumer(driver, "b")
+    driver.says(a, "joins").enter("t", rebalance_ms=10_000)
+    driver.advance(5_000)
+    driver.says(b, "joins").enter("t")
+    driver.asks("a", "heartbeat, with all that it had")
+    driver.beat("a", 2, owned={"t": {0, 1}})
+    driver.advance(10_000)
+    driver.says(a, "heartbeat").beat()
+    driver.says(b, "heartbeat").beat()
+    return driver
+
+
+def a_static_consumer_restarts_without_a_rebalance() -> Traced:
+    driver = TracedConsumers({"t": 2})
+    a, b = Consumer(driver, "a", instance="i"), Consumer(driver, "b", instance="i")
+    driver.says(a, "joins as instance i").enter("t")
+    driver.says(b, "joins as instance i").enter("t")
+    driver.asks("a", "leaves for a while")
+    driver.beat("a", -2, instance="i")
+    driver.advance(10_000)
+    driver.says(b, "joins as instance i").enter("t")
+    driver.says(a, "heartbeat").beat()
+    return driver
+
+
 SCENARIOS = [
+    a_consumer_joins_and_the_first_one_gives_up_half_of_its_partitions,
+    a_consumer_that_keeps_its_partitions_is_removed,
+    a_static_consumer_restarts_without_a_rebalance,
     three_members_join_within_the_initial_delay,
     a_member_leaves_and_the_others_share_its_partitions,
     a_killed_leader_is_noticed_by_its_session,

@@ -2,14 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from typing import Any
 
+from support.consumer_groups import Consumer, ConsumerDriver, told
 from support.groups import START_MS, Driver
+from tailrace.coordination.consumer_group_records import (
+    ConsumerGroupCurrentMemberAssignment,
+    ConsumerGroupMemberMetadata,
+    ConsumerGroupMetadata,
+    ConsumerGroupRecordRemoved,
+    ConsumerGroupTargetAssignmentMember,
+    ConsumerGroupTargetAssignmentMetadata,
+    TopicPartitions,
+)
 from tailrace.coordination.group_records import GroupMetadata, GroupRemoved, OffsetCommitted, OffsetRemoved, decode
 from tailrace.errors import ApiError, ErrorCode
 from tailrace.state import SHELL, Output
+from tailrace.wire.messages import ConsumerGroupHeartbeatResponse
 from tailrace_coordinator.groups.classic.member import JoinAnswer, SyncAnswer
 from tailrace_coordinator.groups.config import GroupConfig
+from tailrace_coordinator.groups.modern.reconciliation import MemberState
 
 
 class Traced(Driver):
@@ -46,8 +59,43 @@ class Traced(Driver):
         return "\n".join(self.lines) + "\n"
 
 
+class TracedConsumers(Traced, ConsumerDriver):
+    """The same of a consumer group (KIP-848), whose members are called by their ids."""
+
+    def __init__(self, topics: Mapping[str, int]) -> None:
+        self.lines = []
+        self.askers = {}
+        ConsumerDriver.__init__(self, topics)
+
+    def says(self, member: Consumer, what: str) -> Consumer:
+        """Names the asker of the next heartbeat."""
+        self.asks(member.member_id, f"{what} in epoch {member.epoch}")
+        return member
+
+
+def _partitions(rows: Iterable[TopicPartitions]) -> str:
+    names = ((row.topic_id.bytes.lstrip(b"\1").decode(), row.partitions) for row in rows)
+    return " ".join(f"{name}-{index}" for name, indexes in names for index in indexes)
+
+
 def _record(record: object) -> str:
     match record:
+        case ConsumerGroupMetadata():
+            return f"{record.group_id} group epoch {record.epoch}"
+        case ConsumerGroupMemberMetadata():
+            return f"{record.group_id} {record.member_id} subscribes to {' '.join(record.subscribed_topic_names)}"
+        case ConsumerGroupTargetAssignmentMetadata():
+            return f"{record.group_id} assignment epoch {record.assignment_epoch}"
+        case ConsumerGroupTargetAssignmentMember():
+            return f"{record.group_id} {record.member_id} is to have [{_partitions(record.topic_partitions)}]"
+        case ConsumerGroupCurrentMemberAssignment():
+            revoked = _partitions(record.partitions_pending_revocation)
+            return (
+                f"{record.group_id} {record.member_id} epoch {record.member_epoch} {MemberState(record.state).name} "
+                f"[{_partitions(record.assigned_partitions)}]{f' gives up [{revoked}]' if revoked else ''}"
+            )
+        case ConsumerGroupRecordRemoved():
+            return f"{record.group_id} {record.key.name or ''} key {record.key.key_type} removed"
         case GroupMetadata():
             members = " ".join(f"{m.member_id}={m.assignment.decode()!r}" for m in record.members)
             return f"{record.group_id} generation {record.generation_id} leader {record.leader} [{members}]"
@@ -72,6 +120,10 @@ def _answer(answer: Any) -> str:
             f"{answer.member_id} joined generation {answer.generation_id} leader {answer.leader} "
             f"{answer.protocol_name} [{members}]{skip}"
         )
+    if isinstance(answer, ConsumerGroupHeartbeatResponse):
+        owned = told(answer)
+        names = " ".join(f"{topic}-{index}" for topic, some in (owned or {}).items() for index in sorted(some))
+        return f"epoch {answer.member_epoch}{'' if owned is None else f', owns [{names}]'}"
     if isinstance(answer, SyncAnswer):
         return ErrorCode(answer.error_code).name if answer.error_code else f"assigned {bytes(answer.assignment)!r}"
     if isinstance(answer, ErrorCode):
