@@ -104,6 +104,10 @@ class CommittedOffsets:
     async def refresh(self) -> None:
         """Reads the offsets, then asks every leader for its ends."""
         committed = list(itertools.islice(_committed(self._machines()), MAX_ROWS))
+        if not committed:  # also before the first image
+            await self._brokers.keep(())
+            self.rows = []
+            return
         work = partial(_rows_and_leaders, committed, self._image(), self._boot_id)
         rows, asked = await self._large.over(len(committed), work)
         await self._brokers.keep(asked)

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from support.coordinator import LOGGER, TOPIC_ID, Stage, image
+from tailrace.errors import ApiError
 from tailrace.metadata.image import MetadataImage, PartitionImage, TopicImage
 from tailrace.net.address import Address
 from tailrace.net.client import Disconnected
@@ -145,3 +146,12 @@ async def test_one_request_asks_for_a_bounded_number_of_partitions(monkeypatch: 
     assert [len(keys) for _, keys in brokers.asked] == [2, 2, 1]
     assert [row[3] for row in shown(offsets)] == [4] * 5
     await stage.coordinator.close()
+
+
+async def test_a_coordinator_without_an_image_has_nothing_to_report() -> None:
+    stage, brokers = Stage(), MemoryBrokers({})
+    with pytest.raises(ApiError, match="COORDINATOR_LOAD_IN_PROGRESS"):
+        _ = stage.coordinator.image
+    offsets = gathering(stage, brokers)
+    await offsets.refresh()
+    assert (offsets.rows, brokers.asked) == ([], [])
