@@ -29,6 +29,7 @@ _TOPIC_ID_TAG = 0
 _INT16 = struct.Struct(">h")
 _INT32 = struct.Struct(">i")
 _INT64 = struct.Struct(">q")
+_MEMBER = struct.Struct(">iii")  # timeouts, and the size of the subscription
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,18 +185,18 @@ def _group_value(record: GroupMetadata) -> bytes:
         _INT64.pack(record.current_state_timestamp_ms),
         _INT32.pack(len(record.members)),
     ]
-    for member in record.members:
+    last_client, client = None, b""
+    for member_id, instance_id, client_id, host, rebalance_ms, session_ms, subscription, assignment in record.members:
+        if (client_id, host) != last_client:  # of most members it is the same
+            last_client, client = (client_id, host), _string(client_id) + _string(host)
         parts += (
-            _string(member.member_id),
-            _string(member.group_instance_id),
-            _string(member.client_id),
-            _string(member.client_host),
-            _INT32.pack(member.rebalance_timeout_ms),
-            _INT32.pack(member.session_timeout_ms),
-            _INT32.pack(len(member.subscription)),
-            member.subscription,
-            _INT32.pack(len(member.assignment)),
-            member.assignment,
+            _string(member_id),
+            b"\xff\xff" if instance_id is None else _string(instance_id),
+            client,
+            _MEMBER.pack(rebalance_ms, session_ms, len(subscription)),
+            subscription,
+            _INT32.pack(len(assignment)),
+            assignment,
         )
     return b"".join(parts)
 

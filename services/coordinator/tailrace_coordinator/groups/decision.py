@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import TypeVar
+
 from tailrace.coordination.group_records import GroupRecord
 from tailrace.metadata.image import MetadataImage
-from tailrace.state import Decision, EndOfTransaction, InTransaction
+from tailrace.state import Decision, Effects, EndOfTransaction, InTransaction, Sweep
 from tailrace_coordinator.groups.config import GroupConfig
 
 TimerKey = tuple[str, ...]
 Written = GroupRecord | InTransaction[GroupRecord] | EndOfTransaction  # what a decision may append
+_Group = TypeVar("_Group")
 EXPIRY_KEY: TimerKey = ("expiry",)  # the next look for expired offsets
 
 
@@ -51,3 +55,13 @@ class GroupDecision(Decision[Written]):
         self.now_ms = now_ms
         self.image = image
         self.topic_hashes = topic_hashes
+
+    def then(self, decide: Callable[[GroupDecision, _Group], None], group: _Group) -> None:
+        """Has more of the group decided once everything that this decision saw is committed, in a turn of its own."""
+
+        def decided(now_ms: int, group: _Group) -> Effects[Written]:
+            decision = GroupDecision(self.config, now_ms, self.image, self.topic_hashes)
+            decide(decision, group)
+            return decision.effects()
+
+        self.act(Sweep((group,), decided))

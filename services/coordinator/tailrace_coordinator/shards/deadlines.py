@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import heapq
 import itertools
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterable
 from typing import Final
 
 from tailrace.clock import Cancellable, Clock
+from tailrace.state import Timer
 
 _LOOKED_AT: Final = 500
 _TOLD: Final = 20  # what is then decided takes far longer than to look
@@ -37,17 +38,19 @@ class Deadlines:
         """Entries of the heap, with those of deadlines that were moved or cancelled since."""
         return len(self._heap)
 
-    def schedule(self, due: Callable[[Hashable], None], key: Hashable, delay_ms: float) -> None:
-        """Sets a deadline in place of the one of the same owner and key."""
-        at_ms = self._clock.monotonic_ms() + delay_ms
-        self._at_ms.setdefault(due, {})[key] = at_ms
-        queued_ms = self._queued.get((due, key))
-        if queued_ms is None or queued_ms > at_ms:
-            self._push(at_ms, due, key)
-            self._arm()
-
-    def cancel(self, due: Callable[[Hashable], None], key: Hashable) -> None:
-        self._at_ms.get(due, {}).pop(key, None)
+    def take(self, due: Callable[[Hashable], None], timers: Iterable[Timer]) -> None:
+        """Sets and cancels the deadlines of one decision."""
+        now_ms = self._clock.monotonic_ms()
+        deadlines, queued = self._at_ms.setdefault(due, {}), self._queued
+        for key, delay_ms in timers:
+            if delay_ms is None:
+                deadlines.pop(key, None)
+                continue
+            deadlines[key] = at_ms = now_ms + delay_ms
+            queued_ms = queued.get((due, key))
+            if queued_ms is None or queued_ms > at_ms:
+                self._push(at_ms, due, key)
+        self._arm()
 
     def forget(self, due: Callable[[Hashable], None]) -> None:
         """Cancels everything of one owner."""

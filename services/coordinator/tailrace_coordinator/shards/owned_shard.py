@@ -203,6 +203,12 @@ class OwnedShard:
             self._doubt()
             self._listener.on_bug(self, bug)
 
+    def _begin(self, sweep: Sweep) -> None:
+        if self._task is not None:
+            task = self._task.get_loop().create_task(self._sweep(sweep))
+            self._sweeps.add(task)
+            task.add_done_callback(self._sweeps.discard)
+
     async def _sweep(self, sweep: Sweep) -> None:
         """A decision about each row, when there is room for its records; cancelled when the shard is dropped."""
         async for row in turns(sweep.rows):
@@ -261,17 +267,12 @@ class OwnedShard:
         self._committed.set()
 
     def _take(self, output: Output) -> None:
-        for timer in output.timers:
-            if timer.delay_ms is None:
-                self._deadlines.cancel(self._on_deadline, timer.key)
-            else:
-                self._deadlines.schedule(self._on_deadline, timer.key, timer.delay_ms)
+        if output.timers:
+            self._deadlines.take(self._on_deadline, output.timers)
         answers: deque[tuple[asyncio.Future[Any], Any]] = deque()
         for token, reply in output.replies:
             if token == SHELL and isinstance(reply, Sweep):
-                task = asyncio.get_running_loop().create_task(self._sweep(reply))
-                self._sweeps.add(task)
-                task.add_done_callback(self._sweeps.discard)
+                self._begin(reply)
             elif token == SHELL:
                 self._listener.on_action(self, reply)
             elif (future := self._asking.pop(token, None)) is not None:

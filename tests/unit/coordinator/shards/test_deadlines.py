@@ -4,14 +4,15 @@ from collections.abc import Callable, Hashable
 from itertools import pairwise
 
 from tailrace.clock import Cancellable, ManualClock
+from tailrace.state import Timer
 from tailrace_coordinator.shards.deadlines import Deadlines
 
 
 def test_deadlines_fire_once_in_order() -> None:
     clock, fired = ManualClock(), list[Hashable]()
     deadlines = Deadlines(clock)
-    deadlines.schedule(fired.append, "b", 20)
-    deadlines.schedule(fired.append, "a", 10)
+    deadlines.take(fired.append, [Timer("b", 20)])
+    deadlines.take(fired.append, [Timer("a", 10)])
     clock.advance(9)
     assert fired == []
     clock.advance(100)
@@ -22,10 +23,10 @@ def test_deadlines_fire_once_in_order() -> None:
 def test_a_deadline_moves_later_and_earlier() -> None:
     clock, fired = ManualClock(), list[Hashable]()
     deadlines = Deadlines(clock)
-    deadlines.schedule(fired.append, "later", 10)
-    deadlines.schedule(fired.append, "later", 30)
-    deadlines.schedule(fired.append, "earlier", 50)
-    deadlines.schedule(fired.append, "earlier", 20)
+    deadlines.take(fired.append, [Timer("later", 10)])
+    deadlines.take(fired.append, [Timer("later", 30)])
+    deadlines.take(fired.append, [Timer("earlier", 50)])
+    deadlines.take(fired.append, [Timer("earlier", 20)])
     clock.advance(25)
     assert fired == ["earlier"]
     clock.advance(5)
@@ -38,7 +39,7 @@ def test_a_heartbeat_a_second_keeps_one_entry() -> None:
     clock, fired = ManualClock(), list[Hashable]()
     deadlines = Deadlines(clock)
     for _ in range(100):
-        deadlines.schedule(fired.append, "session", 10_000)
+        deadlines.take(fired.append, [Timer("session", 10_000)])
         clock.advance(1_000)
         assert deadlines.entries == 1
     clock.advance(9_000)
@@ -49,15 +50,15 @@ def test_cancelled_and_forgotten_deadlines_do_not_fire() -> None:
     clock, one, other = ManualClock(), list[Hashable](), list[Hashable]()
     deadlines = Deadlines(clock)
     mine, theirs = one.append, other.append
-    deadlines.schedule(mine, "cancelled", 10)
-    deadlines.schedule(mine, "kept", 10)
-    deadlines.schedule(theirs, "forgotten", 10)
-    deadlines.cancel(mine, "cancelled")
-    deadlines.cancel(mine, "never set")
+    deadlines.take(mine, [Timer("cancelled", 10)])
+    deadlines.take(mine, [Timer("kept", 10)])
+    deadlines.take(theirs, [Timer("forgotten", 10)])
+    deadlines.take(mine, [Timer("cancelled", None)])
+    deadlines.take(mine, [Timer("never set", None)])
     deadlines.forget(theirs)
     clock.advance(20)
     assert (one, other) == (["kept"], [])
-    deadlines.schedule(mine, "after close", 10)
+    deadlines.take(mine, [Timer("after close", 10)])
     deadlines.close()
     clock.advance(20)
     assert one == ["kept"]
@@ -69,9 +70,9 @@ def test_a_callback_may_set_its_deadline_anew() -> None:
 
     def again(key: Hashable) -> None:
         fired.append(clock.monotonic_ms())
-        deadlines.schedule(again, key, 10)
+        deadlines.take(again, [Timer(key, 10)])
 
-    deadlines.schedule(again, "k", 10)
+    deadlines.take(again, [Timer("k", 10)])
     clock.advance(35)
     assert fired == [10, 20, 30]
 
@@ -91,7 +92,7 @@ def test_of_thousands_that_are_due_at_once_some_are_told_in_a_turn() -> None:
 
     clock.call_later = counted  # type: ignore[method-assign]
     for member in range(1_000):
-        deadlines.schedule(fired.append, member, 10)
+        deadlines.take(fired.append, [Timer(member, 10)])
     clock.advance(10)
     assert fired == list(range(1_000))
     assert max(after - before for before, after in pairwise(told_at)) <= 20
@@ -103,12 +104,12 @@ def test_one_that_is_moved_before_its_turn_comes_waits() -> None:
 
     def due(key: Hashable) -> None:
         if not fired:
-            deadlines.schedule(due, 999, 50)
-            deadlines.cancel(due, 998)
+            deadlines.take(due, [Timer(999, 50)])
+            deadlines.take(due, [Timer(998, None)])
         fired.append(key)
 
     for member in range(1_000):
-        deadlines.schedule(due, member, 10)
+        deadlines.take(due, [Timer(member, 10)])
     clock.advance(10)
     assert fired == list(range(998))
     clock.advance(50)

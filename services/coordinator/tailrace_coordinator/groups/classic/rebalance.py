@@ -86,7 +86,7 @@ def prepare_or_complete(decision: GroupDecision, group: ClassicGroup) -> None:
 
 def prepare(decision: GroupDecision, group: ClassicGroup) -> None:
     """Enters PreparingRebalance. The first rebalance of a group waits group.initial.rebalance.delay.ms (KIP-134)."""
-    if group.state is GroupState.COMPLETING_REBALANCE:
+    if group.state in (GroupState.COMPLETING_REBALANCE, GroupState.STABLE):
         refuse_syncs(decision, group, ErrorCode.REBALANCE_IN_PROGRESS)
     group.pending_sync_members.clear()
     decision.cancel(sync_key(group.group_id))
@@ -103,9 +103,10 @@ def prepare(decision: GroupDecision, group: ClassicGroup) -> None:
 
 
 def refuse_syncs(decision: GroupDecision, group: ClassicGroup, code: ErrorCode) -> None:
-    """Takes every assignment back and answers those who wait for one."""
+    """Answers the members that wait for an assignment; none of a generation that has none is kept."""
     for member in group.members.values():
-        member.assignment = b""
+        if group.state is GroupState.COMPLETING_REBALANCE:
+            member.assignment = b""
         if member.awaiting_sync is not None:
             decision.reply(member.awaiting_sync, sync_refused(code))
             member.awaiting_sync = None
@@ -171,15 +172,19 @@ def _next_generation(decision: GroupDecision, group: ClassicGroup) -> None:
     group.transition_to(GroupState.COMPLETING_REBALANCE, decision.now_ms)
     group.new_member_added = False
     group.pending_sync_members = dict.fromkeys(group.members)
-    members = told_members(group)
-    rebalance_timeout_ms = 0
+    decision.then(answer_joins, group)
+
+
+def answer_joins(decision: GroupDecision, group: ClassicGroup) -> None:
+    """Takes the members that joined into the generation. Where the next rebalance has begun they have joined that."""
+    if group.state is GroupState.PREPARING_REBALANCE:
+        return
     for member in group.members.values():
-        response = joined(group, member.member_id, members if member.member_id == group.leader else ())
-        answer_join(decision, group, member, response)
+        members = told_members(group) if member.member_id == group.leader else ()
+        answer_join(decision, group, member, joined(group, member.member_id, members))
         reschedule_heartbeat(decision, group, member)
         member.is_new = False
-        rebalance_timeout_ms = max(rebalance_timeout_ms, member.rebalance_timeout_ms)
-    decision.schedule(sync_key(group.group_id), rebalance_timeout_ms)
+    decision.schedule(sync_key(group.group_id), group.rebalance_timeout_ms)
 
 
 def on_sync_deadline(decision: GroupDecision, group: ClassicGroup) -> None:

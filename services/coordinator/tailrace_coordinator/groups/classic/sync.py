@@ -28,7 +28,7 @@ def sync(
     request: SyncGroupRequest,
     assignments: Mapping[str, bytes],
 ) -> None:
-    """Parks followers until the leader's assignments are written; a stable group answers at once."""
+    """Parks members until the leader's assignments are written; a stable group answers at once."""
     try:
         group, member = _validate_sync(groups, request)
     except ApiError as refusal:
@@ -74,9 +74,14 @@ def _assign(decision: GroupDecision, group: ClassicGroup, assignments: Mapping[s
         prepare(decision, group)
         return
     decision.append(record)
-    for member in group.members.values():
+    decision.then(answer_syncs, group)
+
+
+def answer_syncs(decision: GroupDecision, group: ClassicGroup) -> None:
+    """Hands the members of a stable group the assignments they wait for. A rebalance that began has refused them."""
+    for member in group.members.values() if group.state is GroupState.STABLE else ():
         if member.awaiting_sync is not None:
-            decision.reply(member.awaiting_sync, synced(group, assignments.get(member.member_id, b"")))
+            decision.reply(member.awaiting_sync, synced(group, member.assignment))
             member.awaiting_sync = None
             reschedule_heartbeat(decision, group, member)
 
