@@ -253,6 +253,10 @@ class ClassicGroup(Group):
         )
         return encoded(record)
 
+    def assignments(self) -> dict[str, bytes]:
+        """Returns the assignments of this generation by member."""
+        return {member.member_id: member.assignment for member in self.members.values()}
+
     def apply(self, record: GroupMetadata) -> None:
         """Takes a generation from the log; members that live here keep what the log does not say of them."""
         state = GroupState.STABLE if record.members else GroupState.EMPTY

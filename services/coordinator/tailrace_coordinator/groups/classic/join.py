@@ -196,6 +196,8 @@ def _join_known(decision: GroupDecision, group: ClassicGroup, join: Join) -> Non
             members = told_members(group) if is_leader else ()
             decision.reply(join.token, joined(group, member.member_id, members))
         case GroupState.STABLE if unchanged and not is_leader:
+            # Written once more: a coordinator that was replaced must not take a member back to an older generation.
+            decision.append(group.record(group.assignments(), decision.now_ms))
             decision.reply(join.token, joined(group, member.member_id))
         case GroupState.COMPLETING_REBALANCE | GroupState.STABLE:  # a leader's JoinGroup always means rebalance
             _update(decision, group, member, join)
@@ -232,8 +234,7 @@ def _replace_static(
         if group.select_protocol() != group.protocol_name:
             prepare_or_complete(decision, group)
             return
-        assignments = {m.member_id: m.assignment for m in group.members.values()}
-        record = group.record(assignments, decision.now_ms)
+        record = group.record(group.assignments(), decision.now_ms)
         if not fits(decision, record):  # it says more of itself than before: SyncGroup is refused then
             prepare_or_complete(decision, group)
             return

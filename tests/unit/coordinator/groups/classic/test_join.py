@@ -180,7 +180,11 @@ def test_a_repeated_join_with_the_same_metadata_changes_nothing() -> None:
     assert len(leaders.members) == 2
     driver.sync("g", one, 2, {})
     driver.sync("g", two, 2)
-    follower = driver.answers[driver.join(member_id=two)]  # Stable: a follower may ask again
+    driver.hold = True
+    asked = driver.join(member_id=two)  # Stable: a follower may ask again
+    assert driver.pending(asked), "a coordinator that was replaced would answer it"
+    driver.release()
+    follower = driver.answers[asked]
     assert (follower.generation_id, len(follower.members)) == (2, 0)
     assert driver.describe("g").state == "Stable"
 
