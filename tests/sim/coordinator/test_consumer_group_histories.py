@@ -13,7 +13,7 @@ from hypothesis import Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, invariant, multiple, rule
 
-from support.consumer_groups import Consumer, ConsumerDriver, settle
+from support.consumer_groups import Consumer, ConsumerDriver, Partitions, settle
 from tailrace.errors import ApiError
 from tailrace_coordinator.groups.consumer.group import ConsumerGroup
 from tailrace_coordinator.groups.modern.reconciliation import MemberState
@@ -33,6 +33,7 @@ class Histories(RuleBasedStateMachine):
         self.alive: list[Consumer] = []
         self.born = 0
         self.epochs = (0, 0)
+        self.ending: dict[str, Partitions] = {}  # what a member uses until its next heartbeat
 
     @rule(target=members, topics=subscriptions, static=st.booleans(), assignor=st.sampled_from((None, "range")))
     def join(self, topics: list[str], static: bool, assignor: str | None) -> Consumer:
@@ -52,9 +53,11 @@ class Histories(RuleBasedStateMachine):
         return consumer
 
     def _beat(self, consumer: Consumer, **options: Any) -> None:
+        before = consumer.owned  # it stops with what it is to give up when it has sent this
         answer = consumer.beat(**options)
+        self.ending[consumer.member_id] = before
         if isinstance(answer, ApiError):  # out, or fenced: it gives everything up
-            consumer.owned = {}
+            consumer.owned = self.ending[consumer.member_id] = {}
             if consumer in self.alive:
                 self.alive.remove(consumer)
 
@@ -81,6 +84,7 @@ class Histories(RuleBasedStateMachine):
     def join_again(self, consumer: Consumer) -> None:
         if consumer in self.alive and "instance" not in consumer.options:
             consumer.enter("t", rebalance_ms=20_000)
+            self.ending.pop(consumer.member_id, None)
 
     @rule(consumer=consumes(members))
     def leave(self, consumer: Consumer) -> None:
@@ -149,12 +153,15 @@ class Histories(RuleBasedStateMachine):
 
     @invariant()
     def what_a_member_uses_is_its_own(self) -> None:
-        """Also while it has not heard that it is to give it up."""
+        """Also while it has not heard that it is to give it up, or has not done so."""
         group = self._group()
         used: list[tuple[str, int]] = []
         for consumer in self.alive:
             if group is not None and consumer.member_id in group.members:
-                used += [(topic, index) for topic, indexes in consumer.owned.items() for index in indexes]
+                ending = self.ending.get(consumer.member_id, {})
+                used += {
+                    (name, index) for of in (consumer.owned, ending) for name, some in of.items() for index in some
+                }
         assert len(used) == len(set(used))
 
     @invariant()
@@ -187,9 +194,12 @@ class Histories(RuleBasedStateMachine):
             target = group.targets.get(consumer.member_id, {})
             names = self.driver.image.topic_names
             assert consumer.owned == {names[topic]: set(of) for topic, of in target.items()}
+        owned = {(name, index) for each in self.alive for name, some in each.owned.items() for index in some}
+        counts = self.driver.topics if self.alive else {}
+        assert owned == {(name, index) for name in group.all_topics for index in range(counts.get(name, 0))}
 
 
 # To explain a failure takes minutes on Python 3.11.
 _PHASES = (Phase.explicit, Phase.reuse, Phase.generate, Phase.shrink)
 TestHistories = Histories.TestCase
-TestHistories.settings = settings(max_examples=25, stateful_step_count=30, deadline=None, phases=_PHASES)
+TestHistories.settings = settings(max_examples=250, stateful_step_count=50, deadline=None, phases=_PHASES)
