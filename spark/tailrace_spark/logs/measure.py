@@ -9,6 +9,8 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
+VECTORED = "parquet.hadoop.vectored.io.enabled"  # reads of several ranges at once, which Spark does not count
+
 
 @dataclass
 class Bytes:
@@ -23,9 +25,11 @@ def bytes_read(spark: SparkSession, group: str) -> Iterator[Bytes]:
     context: Any = spark.sparkContext
     counted = Bytes()
     context.setJobGroup(group, group)
+    spark.conf.set(VECTORED, "false")
     try:
         yield counted
     finally:
+        spark.conf.unset(VECTORED)
         context.setLocalProperty("spark.jobGroup.id", None)
     scala = context._jsc.sc()
     scala.listenerBus().waitUntilEmpty()
