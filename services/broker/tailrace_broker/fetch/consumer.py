@@ -61,7 +61,7 @@ class ConsumerRows:
         self._committed = request.isolation_level == _READ_COMMITTED
         self._isolation = FetchIsolation.TXN_COMMITTED if self._committed else FetchIsolation.HIGH_WATERMARK
         self.places: dict[Partition, FetchPartitionStatus] = {}
-        self.full_up = False  # the next batch that is there is more than max_bytes leaves room for
+        self.full_up = False  # a row ends before what its consumer may read: no append makes the answer longer
         self.opened = False  # a log had to be opened, which takes longer than a row
 
     def row(self, key: bytes, want: FetchPartition, reads: Reads) -> PartitionData:
@@ -114,7 +114,7 @@ class ConsumerRows:
         if left or reads.min_one:
             found = reads.find(partition, want.fetch_offset, min(want.max_bytes, left), self._isolation)
         if found is not None:
-            if want.max_bytes >= left and found.length and found.next_offset < partition.visible_end(committed):
+            if found.length and found.next_offset < partition.visible_end(committed):
                 self.full_up = True
             if committed and log.segments.has_aborted:
                 aborted = log.aborted_transactions(want.fetch_offset, found)
