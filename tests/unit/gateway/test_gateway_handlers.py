@@ -324,7 +324,7 @@ async def test_metadata_by_id_does_not_tell_the_name_of_a_topic_that_is_refused(
     at = restricted(12, Recorder(lambda asked: asked.name == "b"))
     answered = await metadata.handle(m.MetadataRequest(topics=asked), at, Stub(image()))
     rows = {row.topic_id: (row.name, row.error_code) for row in encodes(answered, ApiKey.METADATA, 12).topics}
-    assert rows == {ID_A: (None, ErrorCode.UNKNOWN_TOPIC_ID), ID_B: ("b", ErrorCode.NONE)}
+    assert rows == {ID_A: (None, ErrorCode.TOPIC_AUTHORIZATION_FAILED), ID_B: ("b", ErrorCode.NONE)}
 
 
 @pytest.mark.parametrize(

@@ -46,7 +46,7 @@ async def handle(request: MetadataRequest, context: Context, gateway: Gateway) -
     may = session.authorized if session.restricted else None
     # Authorized operations are each client's own.
     encoded = {} if operations and may is not None else gateway.encoded.of(image, (version, operations))
-    creates = version < 4 or request.allow_auto_topic_creation
+    creates = gateway.advertised.auto_create_topics and (version < 4 or request.allow_auto_topic_creation)
     work = partial(
         _answer,
         request,
@@ -165,6 +165,7 @@ def _permitted(
         yield from rows
         return
     creates_all = creates and may(AclOperation.CREATE, _CLUSTER, CLUSTER_NAME)
+    by_id = {asked.topic_id for asked in request.topics or ()}
     for row in rows:
         known = isinstance(row, TopicImage)
         name = row.name if known else row[1]
@@ -177,8 +178,8 @@ def _permitted(
                 yield _refused(name, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
         elif _is_for_all(request, version):
             continue
-        elif known and any(asked.topic_id == row.topic_id for asked in request.topics or ()):
-            yield _refused(None, ErrorCode.UNKNOWN_TOPIC_ID, row.topic_id)
+        elif known and row.topic_id in by_id:
+            yield _refused(None, ErrorCode.TOPIC_AUTHORIZATION_FAILED, row.topic_id)
         else:
             yield _refused(name, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
 
