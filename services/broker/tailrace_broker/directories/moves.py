@@ -298,7 +298,10 @@ def at_a_time(config: Config, dirs: int) -> int:
 
 
 async def _found(source: Log, offset: int) -> Records:
-    """What is copied next. Threads bring what must be looked at to find it, as long as memory keeps that."""
+    """What is copied next. Threads bring the pages that must be looked at to find it, as long as memory keeps them.
+
+    A segment that has to be scanned for it, as one with a lost index, is scanned here.
+    """
     for _ in range(_MOST_TRIES):
         found = source.read(offset, _PIECE_BYTES, None, True, CACHED)
         if isinstance(found, Records):
