@@ -99,12 +99,13 @@ class GroupMember:
 
     async def close(self) -> None:
         """Commits what was taken, and leaves the group."""
-        if not self._joined:
+        if self._joined:
+            await self._commit()
+        if not self._member_id:
             return
-        await self._commit()
         row = m.LeaveGroupRequest.MemberIdentity
         members = [row(member_id=self._member_id, group_instance_id=None, reason="the consumer is being closed")]
-        self._joined = False
+        self._joined, self._member_id = False, ""
         await self._send(m.LeaveGroupRequest(group_id=self._group_id, members=members), _LEAVE_GROUP_VERSION)
 
     async def _keep(self) -> None:

@@ -189,6 +189,19 @@ async def test_a_group_that_loads_is_waited_for_until_the_patience_is_over() -> 
     assert raised.value.code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
 
 
+async def test_a_member_leaves_a_group_that_rebalances() -> None:
+    world = World(1)
+    await world.read(1)
+    world.group.codes_of[m.HeartbeatRequest] = [ErrorCode.REBALANCE_IN_PROGRESS]
+    world.group.codes_of[m.JoinGroupRequest] = [ErrorCode.GROUP_MAX_SIZE_REACHED]
+    world.clock.advance(3_000)
+    with pytest.raises(ApiError):
+        await world.member.poll(0)
+    await world.member.close()
+    await world.member.close()
+    assert world.group.asked[-2:] == ["JoinGroup", "LeaveGroup"]
+
+
 async def test_a_refusal_ends_it() -> None:
     world = World(1)
     world.group.codes_of[m.JoinGroupRequest] = [ErrorCode.GROUP_AUTHORIZATION_FAILED]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from typing import Annotated, Final
 
 import typer
@@ -11,6 +12,7 @@ import typer
 from tailrace.cli.daily.connection import Bootstrap, Topic, given, say
 from tailrace.cli.daily.nodes import Nodes, nodes
 from tailrace.cli.daily.refusals import RefusedError
+from tailrace.errors import ApiError
 from tailrace.printable import printable_lines
 from tailrace.reading.cursor import Cursor
 from tailrace.reading.json_lines import written
@@ -83,8 +85,11 @@ def consume(
                     _print(topic, _polls(cluster, member or reader), count, line)
             except (KeyboardInterrupt, BrokenPipeError):
                 pass
-            if member is not None:
-                cluster.run(member.close())
+            except (RefusedError, ApiError):
+                with suppress(ApiError, OSError, TimeoutError):  # the first error is the one to report
+                    _leave(cluster, member)
+                raise
+            _leave(cluster, member)
         finally:
             cluster.run(reader.close())
 
@@ -92,6 +97,11 @@ def consume(
 def _member(cluster: Nodes, reader: TopicReader, group: str, topic: str, start: Start) -> GroupMember:
     patience_ms = cluster.deadline.patience_ms
     return GroupMember(cluster.exchange, cluster.clock, reader, group, topic, start, patience_ms=patience_ms)
+
+
+def _leave(cluster: Nodes, member: GroupMember | None) -> None:
+    if member is not None:
+        cluster.run(member.close())
 
 
 def _window(offsets: list[str], *, beginning: bool, follow: bool) -> tuple[Start, int | None]:
