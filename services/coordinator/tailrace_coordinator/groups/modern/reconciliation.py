@@ -6,16 +6,18 @@ has given up what it must it stays in its epoch, so that it may still commit off
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from enum import IntEnum
 from types import MappingProxyType
 from typing import Final, NamedTuple
 from uuid import UUID
 
+from tailrace.errors import ApiError, ErrorCode
 from tailrace_coordinator.groups.assignors.spec import Assignment
 from tailrace_coordinator.groups.modern.assignment import Owned
 
 _NONE: Final[Owned] = MappingProxyType({})
+_NO_PARTITIONS: Final[Mapping[int, int]] = MappingProxyType({})
 
 
 class MemberState(IntEnum):
@@ -66,16 +68,27 @@ class Target(NamedTuple):
 def reconcile(
     current: Current, target: Target, reported: Assignment | None, *, subscription_changed: bool = False
 ) -> Current:
-    """Returns what the member owns next. reported: what it says that it owns; None: it did not say."""
+    """Returns what the member owns next. reported: what it says that it owns; None: it did not say.
+
+    Raises ApiError FENCED_MEMBER_EPOCH for a member in a state that a newer version wrote, unless it owns nothing.
+    """
     match current.state:
         case MemberState.STABLE if current.member_epoch == target.epoch:
             return _without_unsubscribed(current, target, reported) if subscription_changed else current
         case MemberState.UNREVOKED_PARTITIONS:
-            if reported is None or _still_owns(reported, current.pending_revocation):
-                return current
-            return _next(current, min(current.member_epoch + 1, target.epoch), target, reported)
-        case _:
+            if _still_owns(reported, current.pending_revocation):
+                return _without_unsubscribed(current, target, reported) if subscription_changed else current
             return _next(current, current.member_epoch, target, reported)
+        case MemberState.STABLE | MemberState.UNRELEASED_PARTITIONS:
+            return _next(current, current.member_epoch, target, reported)
+        case _:
+            if reported is None or reported:
+                raise ApiError(
+                    ErrorCode.FENCED_MEMBER_EPOCH,
+                    "The consumer group member is in a unknown state. "
+                    "The member must abandon all its partitions and rejoin.",
+                )
+            return _next(current, target.epoch, target, reported)
 
 
 def _still_owns(reported: Assignment | None, revoked: Owned) -> bool:
@@ -89,9 +102,12 @@ def _still_owns(reported: Assignment | None, revoked: Owned) -> bool:
 def _without_unsubscribed(current: Current, target: Target, reported: Assignment | None) -> Current:
     """Takes partitions back of topics that the member gave up, before the next target assignment says so."""
     kept = {topic_id: owned for topic_id, owned in current.assigned.items() if target.is_subscribed(topic_id)}
-    revoked = {topic_id: owned for topic_id, owned in current.assigned.items() if topic_id not in kept}
-    if not revoked:
+    left = {topic_id: owned for topic_id, owned in current.assigned.items() if topic_id not in kept}
+    if not left:
         return current
+    revoked = dict(current.pending_revocation)
+    for topic_id, owned in left.items():
+        revoked[topic_id] = {**revoked.get(topic_id, _NO_PARTITIONS), **owned}
     state = MemberState.UNREVOKED_PARTITIONS
     if not _still_owns(reported, revoked):
         state, revoked = MemberState.STABLE, dict(_NONE)
@@ -110,8 +126,9 @@ def _next(current: Current, member_epoch: int, target: Target, reported: Assignm
         return Current(member_epoch, current.member_epoch, state, kept, revoked)
     is_unreleased = False
     for topic_id in target.assignment:
+        own = current.pending_revocation.get(topic_id, _NO_PARTITIONS)
         for partition in target.of(topic_id) - kept.get(topic_id, {}).keys():
-            if target.is_free(topic_id, partition):
+            if partition in own or target.is_free(topic_id, partition):
                 kept.setdefault(topic_id, {})[partition] = target.epoch
             else:
                 is_unreleased = True

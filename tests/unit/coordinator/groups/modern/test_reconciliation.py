@@ -6,6 +6,7 @@ from uuid import UUID
 
 import pytest
 
+from tailrace.errors import ApiError, ErrorCode
 from tailrace_coordinator.groups.modern.reconciliation import Current, MemberState, Target, reconcile
 
 T, U = UUID(int=1), UUID(int=2)
@@ -83,7 +84,7 @@ def test_a_member_that_reports_at_once_that_it_owns_nothing_need_not_give_anythi
 
 def test_after_one_revocation_the_next_target_may_ask_for_another_one() -> None:
     after = reconcile(owning(5, 1, 2, state=UNREVOKED, revoked=(0,)), target(8, 2), {T: frozenset({1, 2})})
-    assert shown(after) == (6, UNREVOKED, {2}, {1})
+    assert shown(after) == (5, UNREVOKED, {2}, {1})  # as in Apache Kafka 4.4: its epoch moves with the last one
     assert after.previous_member_epoch == 5
 
 
@@ -103,3 +104,25 @@ def test_a_target_of_a_topic_that_the_member_left_gives_nothing() -> None:
 def test_kept_partitions_keep_the_epoch_in_which_they_were_got() -> None:
     after = reconcile(owning(5, 0), target(6, 0, 1), None)
     assert after.assigned[T] == {0: 1, 1: 6}
+
+
+def test_a_target_that_gives_a_partition_back_that_was_being_given_up_waits_for_nobody() -> None:
+    current = owning(5, 1, state=UNREVOKED, revoked=(0,))
+    after = reconcile(current, target(7, 0, 1, taken=(0, 1)), {T: frozenset({1})})
+    assert shown(after) == (7, STABLE, {0, 1}, set())
+
+
+def test_a_topic_that_is_left_during_a_revocation_is_given_up_too() -> None:
+    current = owning(5, 1, state=UNREVOKED, revoked=(0,))
+    left = target(6, 1, subscribed=(U,))
+    assert shown(reconcile(current, left, None, subscription_changed=True)) == (5, UNREVOKED, set(), {0, 1})
+    assert reconcile(current, left, None) is current
+
+
+@pytest.mark.parametrize("reported", [None, {T: frozenset({0})}])
+def test_a_member_in_a_state_of_a_newer_version_is_fenced(reported: dict[UUID, frozenset[int]] | None) -> None:
+    current = owning(5, 0)._replace(state=127)
+    with pytest.raises(ApiError) as refused:
+        reconcile(current, target(5, 0), reported)
+    assert refused.value.code is ErrorCode.FENCED_MEMBER_EPOCH
+    assert shown(reconcile(current, target(5, 0, taken=(0,)), {})) == (5, STABLE, {0}, set())
