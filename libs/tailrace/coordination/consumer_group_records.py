@@ -12,6 +12,7 @@ from typing import ClassVar, Final, NamedTuple, TypeAlias
 from uuid import UUID
 
 from tailrace.coordination.fields import (
+    BadRecord,
     FieldReader,
     compact_array,
     compact_bytes,
@@ -394,7 +395,10 @@ def _read_topic_partitions(reader: FieldReader) -> TopicPartitions:
     if raw is None:
         return TopicPartitions(topic_id, partitions)
     epochs = _flexible(raw)
-    return TopicPartitions(topic_id, partitions, None if raw == b"\0" else tuple(epochs.array(epochs.int32)))
+    numbers = None if raw == b"\0" else tuple(epochs.array(epochs.int32))
+    if numbers and len(numbers) != len(partitions):
+        raise BadRecord(f"{len(numbers)} epochs of {len(partitions)} partitions")
+    return TopicPartitions(topic_id, partitions, numbers)
 
 
 def _tagged_int64(reader: FieldReader) -> int:

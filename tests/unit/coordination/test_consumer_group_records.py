@@ -112,3 +112,10 @@ def test_damaged_records_are_bad_records_and_nothing_worse(raw: tuple[bytes, byt
     for hostile in (bytes(damaged), value[: data.draw(st.integers(0, len(value)))]):
         with contextlib.suppress(BadRecord):
             decode(key, hostile)
+
+
+def test_a_record_with_fewer_epochs_than_partitions_is_a_bad_record() -> None:
+    assigned = (TopicPartitions(UUID(int=1), (0, 1), (3,)),)
+    record = ConsumerGroupCurrentMemberAssignment("g", "m", 3, 2, 0, assigned, ())
+    with pytest.raises(BadRecord):
+        decode(*encode(record))
