@@ -97,7 +97,15 @@ def _member(member: DescribedConsumer, image: MetadataImage) -> tuple[Any, int]:
         target_assignment=_ASSIGNMENT(topic_partitions=topics[1]),
         member_type=_CONSUMER if metadata.classic_member_metadata is None else _CLASSIC,
     )
-    texts = (metadata.member_id, metadata.instance_id, metadata.client_id, *metadata.subscribed_topic_names)
+    texts = (
+        metadata.member_id,
+        metadata.instance_id,
+        metadata.rack_id,
+        metadata.client_id,
+        metadata.client_host,
+        metadata.subscribed_topic_regex,
+        *metadata.subscribed_topic_names,
+    )
     size = _MEMBER_BYTES + sum(map(text_bytes, texts))
     rows = chain.from_iterable(topics)
     size += sum(_TOPIC_BYTES + text_bytes(topic.topic_name) + 4 * len(topic.partitions) for topic in rows)
