@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final
 
 import re2
@@ -17,11 +18,18 @@ from tailrace_coordinator.groups.consumer.expressions import ResolveExpressions
 from tailrace_coordinator.shards.partition_log import OwnedPartition
 
 Tell = Callable[[OwnedPartition, ResolveExpressions, dict[str, tuple[str, ...]], int], Awaitable[Any]]
-_MOST_PROGRAM_BYTES: Final = 1 << 20
+# Both bound how long the event loop compiles, and a thread matches: RE2 takes most time for classes as \\pL.
+_MOST_CHARACTERS: Final = 256
+_MOST_PROGRAM_BYTES: Final = 1 << 16
 
 
 def compiled(expression: str) -> Any:
     """Returns the compiled expression. Raises ApiError INVALID_REGULAR_EXPRESSION."""
+    if len(expression) > _MOST_CHARACTERS:
+        raise ApiError(
+            ErrorCode.INVALID_REGULAR_EXPRESSION,
+            f"SubscribedTopicRegex has {len(expression)} characters, the most are {_MOST_CHARACTERS}.",
+        )
     options = re2.Options()
     options.log_errors = False
     options.max_mem = _MOST_PROGRAM_BYTES
@@ -37,10 +45,17 @@ def compiled(expression: str) -> Any:
 
 
 def matches(expressions: Iterable[str], names: Sequence[str]) -> dict[str, tuple[str, ...]]:
-    """Returns the topics of each expression, in the order of their names: it takes time that grows with both."""
-    found = {}
+    """Returns the topics of each expression, in the order of their names: it takes time that grows with both.
+
+    An expression that the log has and that is refused here has no topics: Apache Kafka takes longer ones.
+    """
+    found: dict[str, tuple[str, ...]] = {}
     for expression in expressions:
-        pattern = compiled(expression)
+        try:
+            pattern = compiled(expression)
+        except ApiError:
+            found[expression] = ()
+            continue
         found[expression] = tuple(sorted(name for name in names if pattern.fullmatch(name)))
     return found
 
@@ -51,17 +66,25 @@ class TopicRegexResolver:
     def __init__(self, image: Callable[[], MetadataImage], tell: Tell) -> None:
         self._image = image
         self._tell = tell
-        self._running: set[asyncio.Task[None]] = set()
+        self._running: dict[tuple[OwnedPartition, str], asyncio.Task[None]] = {}
+        self._thread = ThreadPoolExecutor(1, "expressions")
 
     def act(self, owned: OwnedPartition, action: ResolveExpressions) -> None:
-        """Begins; what a shard is not told because it went is matched again when it is loaded."""
-        task = asyncio.get_running_loop().create_task(self._resolve(owned, action))
-        self._running.add(task)
-        task.add_done_callback(self._running.discard)
+        """Begins, unless it is at it for this group: then the group asks again for what is missing in the answer.
+
+        What a shard is not told because it went is matched again when it is loaded.
+        """
+        key = owned, action.group_id
+        if key not in self._running:
+            task = asyncio.get_running_loop().create_task(self._resolve(owned, action))
+            self._running[key] = task
+            task.add_done_callback(lambda _: self._running.pop(key))
 
     async def _resolve(self, owned: OwnedPartition, action: ResolveExpressions) -> None:
         image = self._image()
-        found = await asyncio.to_thread(matches, action.expressions, tuple(image.topics))
+        found = await asyncio.get_running_loop().run_in_executor(
+            self._thread, matches, action.expressions, tuple(image.topics)
+        )
         try:
             await self._tell(owned, action, found, image.offset)
         except ApiError:
@@ -69,6 +92,8 @@ class TopicRegexResolver:
 
     async def close(self) -> None:
         """Breaks off what is under way."""
-        for task in self._running:
+        running = list(self._running.values())
+        for task in running:
             task.cancel()
-        await asyncio.gather(*self._running, return_exceptions=True)
+        await asyncio.gather(*running, return_exceptions=True)
+        self._thread.shutdown(wait=False, cancel_futures=True)

@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
+from uuid import UUID
+
 import pytest
 
 from tailrace.errors import ApiError, ErrorCode
-from tailrace_coordinator.topic_regex_resolver import compiled, matches
+from tailrace.metadata.image import MetadataImage
+from tailrace.net.address import Address
+from tailrace_coordinator.groups.consumer.expressions import ResolveExpressions
+from tailrace_coordinator.shards.partition_log import OwnedPartition
+from tailrace_coordinator.topic_regex_resolver import TopicRegexResolver, compiled, matches
 
 
 def test_the_whole_name_must_match() -> None:
@@ -24,3 +31,33 @@ def test_an_expression_that_cannot_be(regex: str) -> None:
 
 def test_an_expression_that_stalls_other_engines_takes_no_time() -> None:
     assert matches(["(a|a)*(a|a)*(a|a)*b"], ["a" * 249]) == {"(a|a)*(a|a)*(a|a)*b": ()}
+
+
+def test_the_length_of_an_expression_is_bounded() -> None:
+    compiled("a" * 256)
+    with pytest.raises(ApiError) as refused:
+        compiled("a" * 257)
+    assert refused.value.code is ErrorCode.INVALID_REGULAR_EXPRESSION
+    assert refused.value.message == "SubscribedTopicRegex has 257 characters, the most are 256."
+
+
+def test_an_expression_that_is_refused_has_no_topics_and_the_others_have_theirs() -> None:
+    assert matches(["(", "orders"], ["orders"]) == {"(": (), "orders": ("orders",)}
+
+
+async def test_a_group_is_resolved_once_at_a_time_and_all_groups_in_one_thread() -> None:
+    told: list[str] = []
+
+    async def tell(_: OwnedPartition, action: ResolveExpressions, *found: object) -> None:
+        told.append(action.group_id)
+        if len(told) == 2:
+            both.set()
+
+    both = asyncio.Event()
+    owned = OwnedPartition(UUID(int=1), 0, 1, 0, 1, Address("h", 1))
+    resolver = TopicRegexResolver(MetadataImage, tell)
+    for group_id in ("g", "g", "h", "g"):
+        resolver.act(owned, ResolveExpressions(group_id, ("t",)))
+    await both.wait()
+    await resolver.close()
+    assert told == ["g", "h"]
