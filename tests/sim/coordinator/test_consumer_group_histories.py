@@ -196,7 +196,10 @@ class Histories(RuleBasedStateMachine):
             assert consumer.owned == {names[topic]: set(of) for topic, of in target.items()}
         owned = {(name, index) for each in self.alive for name, some in each.owned.items() for index in some}
         counts = self.driver.topics if self.alive else {}
-        assert owned == {(name, index) for name in group.all_topics for index in range(counts.get(name, 0))}
+        resolved = (topic for name in group.used_expressions for topic in group.expressions[name].topics)
+        assert owned == {
+            (name, index) for name in {*group.subscribed_topics, *resolved} for index in range(counts.get(name, 0))
+        }
 
 
 # To explain a failure takes minutes on Python 3.11.

@@ -179,12 +179,6 @@ class ConsumerGroup(Group):
             raise ApiError(ErrorCode.UNKNOWN_MEMBER_ID, f"Member {member_id} is not a member of group {self.group_id}.")
         return member
 
-    @property
-    def all_topics(self) -> set[str]:
-        """The names of all topics that the group subscribes to."""
-        resolved = (found.topics for name, found in self.expressions.items() if name in self.used_expressions)
-        return {*self.subscribed_topics, *(topic for topics in resolved for topic in topics)}
-
     # -- what a group of every kind answers ---------------------------------------------------------------------------
 
     @property

@@ -24,7 +24,7 @@ from tailrace_coordinator.groups.consumer.config import consumer_times
 from tailrace_coordinator.groups.consumer.expressions import resolve_if_due
 from tailrace_coordinator.groups.consumer.group import LEFT_FOR_A_WHILE_EPOCH, ConsumerGroup, member_size_bytes
 from tailrace_coordinator.groups.consumer.leave import forget, forget_expression, leave, validate_instance
-from tailrace_coordinator.groups.consumer.target import Change, assign
+from tailrace_coordinator.groups.consumer.target import Change, assign, preferred_assignor
 from tailrace_coordinator.groups.consumer.validation import validate, validate_epoch
 from tailrace_coordinator.groups.decision import GroupDecision, heartbeat_key, rebalance_key
 from tailrace_coordinator.groups.group import Groups
@@ -228,7 +228,7 @@ def _subscribe(
         classic_member_metadata=None,
     )
     if member != before.metadata:
-        _check_bytes(decision, group, before, member)
+        _check_bounds(decision, group, before, member)
         decision.append(member)
         own = known.subscribed_topic_regex
         is_last = own in group.expressions and group.used_expressions[own] == 1
@@ -237,13 +237,21 @@ def _subscribe(
     return member
 
 
-def _check_bytes(
+def _check_bounds(
     decision: GroupDecision, group: ConsumerGroup, before: _Before, member: ConsumerGroupMemberMetadata
 ) -> None:
-    """Refuses a member that no record can hold, and a group that would take too much memory."""
+    """Refuses a member that no record can hold, and a group that would take too much memory, or time for its topics."""
     config = decision.config
     if size_bytes(encode(member)) > config.max_record_bytes:
         raise ApiError(ErrorCode.INVALID_REQUEST, f"a member of more than {config.max_record_bytes} bytes")
+    own = member.subscribed_topic_regex
+    known = group.members.get(before.member_id)
+    expressions = Change(group, () if known is None else (known,), member).expressions()
+    if own and own not in group.used_expressions and len(expressions) > config.max_expressions:
+        raise ApiError(
+            ErrorCode.GROUP_MAX_SIZE_REACHED,
+            f"The members of the consumer group have {config.max_expressions} different regular expressions.",
+        )
     freed = 0 if before.metadata is None else member_size_bytes(before.metadata)
     if group.size_bytes - freed + member_size_bytes(member) > config.max_group_metadata_bytes:
         raise ApiError(
@@ -253,12 +261,13 @@ def _check_bytes(
 
 
 def _bump(decision: GroupDecision, change: Change, before: _Before) -> int:
-    """Returns the group epoch: the next one where subscriptions or their topics are others than before."""
+    """Returns the group epoch: the next one where subscriptions, their topics or the assignor are others."""
     group, member = change.group, change.after
     assert member is not None
     names_changed, expression_changed = before.changes(member)
     expression = member.subscribed_topic_regex
     bumps = names_changed or (expression_changed and (not expression or expression in group.expressions))
+    bumps = bumps or _changes_assignor(decision, change, before)
     if not bumps and not group.metadata_expired:
         return group.group_epoch
     group.metadata_expired = False
@@ -267,6 +276,13 @@ def _bump(decision: GroupDecision, change: Change, before: _Before) -> int:
         return group.group_epoch
     decision.append(ConsumerGroupMetadata(group.group_id, group.group_epoch + 1, now))
     return group.group_epoch + 1
+
+
+def _changes_assignor(decision: GroupDecision, change: Change, before: _Before) -> bool:
+    asked_for = None if before.metadata is None else before.metadata.server_assignor
+    if change.after is None or change.after.server_assignor == asked_for:
+        return False
+    return preferred_assignor(decision, change.group.members) != preferred_assignor(decision, change.members())
 
 
 def _target(decision: GroupDecision, change: Change, before: _Before, epoch: int) -> tuple[int, Assignment]:

@@ -282,6 +282,30 @@ def test_the_assignor_that_most_members_ask_for(driver: ConsumerDriver) -> None:
     assert refused(others.enter("b", "t", assignor="uniform"))[0] == "UNSUPPORTED_ASSIGNOR"
 
 
+def test_the_group_is_assigned_anew_when_most_members_ask_for_another_assignor(driver: ConsumerDriver) -> None:
+    driver.enter("a", "t", assignor="uniform")
+    epoch = driver.group().group_epoch
+    driver.beat("a", epoch, assignor="range")
+    assert driver.group().group_epoch == epoch + 1
+    driver.enter("b", "t", assignor="range")
+    driver.enter("c", "t", assignor="range")
+    epoch = driver.group().group_epoch
+    driver.beat("b", driver.group().current("b").member_epoch, assignor="uniform")
+    assert driver.group().group_epoch == epoch  # most still ask for range
+
+
+def test_the_number_of_different_expressions_of_a_group_is_bounded(driver: ConsumerDriver) -> None:
+    for number in range(100):
+        assert driver.enter(f"m{number}", regex=f"t{number}").member_epoch
+    assert driver.enter("same", regex="t1").member_id == "same"
+    full = ("GROUP_MAX_SIZE_REACHED", "The members of the consumer group have 100 different regular expressions.")
+    assert refused(driver.enter("other", regex="other")) == full
+    assert refused(driver.enter("same", regex="other")) == full
+    assert driver.enter("m2", regex="instead of t2").member_id == "m2"
+    driver.beat("m0", -1)
+    assert driver.enter("other", regex="other").member_id == "other"
+
+
 def test_a_topic_that_comes_is_assigned_and_one_that_goes_is_taken_back(driver: ConsumerDriver) -> None:
     a = Consumer(driver, "a")
     a.enter("t", "new")
