@@ -18,7 +18,7 @@ from tailrace_coordinator.groups.consumer.expressions import ResolveExpressions
 from tailrace_coordinator.shards.partition_log import OwnedPartition
 
 Tell = Callable[[OwnedPartition, ResolveExpressions, dict[str, tuple[str, ...]], int], Awaitable[Any]]
-# Both bound how long the event loop compiles, and a thread matches: RE2 takes most time for classes as \\pL.
+# Both bound how long the event loop compiles, and a thread matches: RE2 takes most time for classes such as \pL.
 _MOST_CHARACTERS: Final = 256
 _MOST_PROGRAM_BYTES: Final = 1 << 16
 
