@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -18,7 +19,7 @@ async def test_every_text_of_a_member_counts(field: str, monkeypatch: pytest.Mon
     stage = Stage()
     await stage.become(replace(image(), features={GROUP_VERSION: 1}))
     for number in range(20):
-        said = {"rack_id": None, "subscribed_topic_regex": None, field: "r" * 250}
+        said: dict[str, Any] = {"rack_id": None, "subscribed_topic_regex": None, field: "r" * 250}
         joining = m.ConsumerGroupHeartbeatRequest(
             group_id="g",
             member_id=f"m{number}",
