@@ -56,6 +56,7 @@ class ConsumerGroup(Group):
         "metadata_hash",
         "owners",
         "resolution",
+        "resolved_topics",
         "size_bytes",
         "static_members",
         "subscribed_topics",
@@ -79,6 +80,7 @@ class ConsumerGroup(Group):
         self.expressions: dict[str, ConsumerGroupRegularExpression] = {}
         self.subscribed_topics: Counter[str] = Counter()  # members by the names that they subscribe to
         self.used_expressions: Counter[str] = Counter()
+        self.resolved_topics: Counter[str] = Counter()  # expressions by the names that they match
         self.keys = set[ConsumerGroupKey]()  # of the records that the log has
         self.size_bytes = 0  # of what members say of themselves
         self.metadata_expired = True  # the hash is to be computed anew at the next heartbeat
@@ -106,7 +108,7 @@ class ConsumerGroup(Group):
             case ConsumerGroupCurrentMemberAssignment():
                 self._set_current(record.member_id, _current(record))
             case ConsumerGroupRegularExpression():
-                self.expressions[record.regular_expression] = record
+                self._set_expression(record.regular_expression, record)
 
     def _remove(self, key: ConsumerGroupKey) -> None:
         name = key.name or ""
@@ -118,7 +120,15 @@ class ConsumerGroup(Group):
             case ConsumerGroupCurrentMemberAssignment.key_type:
                 self._set_current(name, None)
             case ConsumerGroupRegularExpression.key_type:
-                self.expressions.pop(name, None)
+                self._set_expression(name, None)
+
+    def _set_expression(self, expression: str, found: ConsumerGroupRegularExpression | None) -> None:
+        before = self.expressions.pop(expression, None)
+        if before is not None:
+            _take_away(self.resolved_topics, before.topics)
+        if found is not None:
+            self.expressions[expression] = found
+            self.resolved_topics.update(found.topics)
 
     def _set_member(self, member: ConsumerGroupMemberMetadata) -> None:
         self._forget_member(member.member_id)
@@ -247,9 +257,7 @@ class ConsumerGroup(Group):
             raise ApiError(ErrorCode.NON_EMPTY_GROUP)
 
     def is_subscribed_to(self, topic: str) -> bool:
-        return topic in self.subscribed_topics or any(
-            topic in found.topics for name, found in self.expressions.items() if name in self.used_expressions
-        )
+        return topic in self.subscribed_topics or topic in self.resolved_topics
 
     def retention_begins_ms(self, offset: OffsetCommitted) -> int | None:
         return None if self.is_subscribed_to(offset.topic) else offset.commit_timestamp_ms

@@ -102,3 +102,14 @@ def test_offsets_of_topics_of_an_expression_are_in_use(driver: ConsumerDriver) -
     entered(driver)
     group = driver.group()
     assert group.is_subscribed_to("orders") and not group.is_subscribed_to("bills")
+
+
+def test_a_topic_of_two_expressions_is_in_use_until_both_are_gone(driver: ConsumerDriver) -> None:
+    entered(driver)
+    entered(driver, "b", "orders-.*")
+    driver.beat("a", -1)
+    group = driver.group()
+    assert group.is_subscribed_to("orders-eu") and not group.is_subscribed_to("orders")
+    assert group.resolved_topics == {"orders-eu": 1} == driver.again().group().resolved_topics
+    driver.beat("b", -1)
+    assert not group.is_subscribed_to("orders-eu")
