@@ -288,6 +288,12 @@ DIFFERENCES = (
         "no request keeps the others waiting",
     ),
     Difference(
+        "a `SubscribedTopicRegex` of more than 256 characters, or a member with the 101st different one of its group",
+        "joins",
+        "INVALID_REGULAR_EXPRESSION; GROUP_MAX_SIZE_REACHED ([limits](limits.md))",
+        "RE2 needs a second for a long one, and no group keeps the others waiting",
+    ),
+    Difference(
         "a group id or transactional id of more than 1,024 bytes",
         "accepted up to 32,767 bytes",
         "INVALID_GROUP_ID or INVALID_REQUEST",
