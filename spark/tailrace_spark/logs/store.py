@@ -3,7 +3,8 @@
 A block is up to BLOCK_ROWS lines of one batch, source and hour; its number stands in each of its lines, so that the
 index stays right wherever OPTIMIZE moves them. The number begins with the query and the batch. The index of a batch is
 committed before its lines: what the index's log says of batches is what has been indexed (`covered`), and a line of
-another number, or of none, is searched without it.
+another number, or of none, is searched without it. A new index beside older lines says first which
+batches it lacks.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from tailrace_spark.tables import delta
 
 BLOCK_ROWS = 2048  # also of a Parquet page, so that a block can be read alone
 RUN_BITS, GROUP_BITS, BATCH_BITS, QUERY_BITS = 13, 12, 26, 12
+BEFORE = "before "  # no query's id begins so
 GROUP = ("source", "hour")
 ORDER = ("timestamp", "topic", "partition", "offset")
 STATISTICS = {"delta.dataSkippingStatsColumns": "timestamp,block"}
@@ -66,11 +68,23 @@ def write(lines: DataFrame, tables: LogTables, query: str, batch: int) -> int:
     try:
         rows: int = numbered.count()
         with pages(lines.sparkSession):
+            begin(lines.sparkSession, tables, query, batch)
             delta.append(index_of(numbered), tables.index, query, batch)
             delta.append(numbered, tables.lines, query, batch)
         return rows
     finally:
         numbered.unpersist()
+
+
+def begin(spark: SparkSession, tables: LogTables, query: str, batch: int) -> None:
+    """Says in an index that has no batch of the query yet that it lacks those before this one."""
+    if batch and query not in delta.snapshot(spark, tables.index).batches:
+        delta.append(delta.read(spark, tables.index).where("false"), tables.index, before(query), batch - 1)
+
+
+def before(query: str) -> str:
+    """The name under which the index's log has the last batch of a query that is not indexed."""
+    return f"{BEFORE}{query}"
 
 
 def first_block(query: str, batch: int) -> int:
@@ -88,8 +102,12 @@ def block(query: str, batch: int) -> Column:
 
 
 def covered(batches: Mapping[str, int]) -> list[tuple[int, int]]:
-    """First and last of the blocks that are indexed, from the last batch of each query in the index."""
-    return sorted((first_block(query, 0), first_block(query, last + 1) - 1) for query, last in batches.items())
+    """First and last of the blocks that are indexed, from what the index's log says of the batches of each query."""
+    return sorted(
+        (first_block(query, batches.get(before(query), -1) + 1), first_block(query, last + 1) - 1)
+        for query, last in batches.items()
+        if not query.startswith(BEFORE)
+    )
 
 
 def index_of(numbered: DataFrame) -> DataFrame:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -70,6 +71,25 @@ def test_blocks_of_a_query_are_covered_up_to_its_last_batch() -> None:
     ((low, high),) = covered({QUERY: 7})
     assert low == first_block(QUERY, 0) and high == first_block(QUERY, 8) - 1
     assert high < 1 << 63, "fits into a long"
+
+
+def test_blocks_before_the_index_are_not_covered() -> None:
+    ((low, high),) = covered({store.before(QUERY): 4, QUERY: 7})
+    assert low == first_block(QUERY, 5) and high == first_block(QUERY, 8) - 1
+
+
+def test_lines_older_than_a_new_index_are_found_and_said_to_be_not_indexed(
+    spark: SparkSession, tables: LogTables
+) -> None:
+    old, new = web(40, 5), web(40, 6)
+    store.write(parsed_lines(spark, old), tables, QUERY, 0)
+    shutil.rmtree(tables.index)
+    for _ in range(2):  # as after a crash behind the commits
+        tables.create(spark)  # the job starts again
+        store.write(parsed_lines(spark, new), tables, QUERY, 1)
+    found = search(spark, tables, Ask(query.parse("req*"), limit=100))
+    assert len(found.rows) == 80 and found.scan.lines_without_index == 40
+    assert delta.snapshot(spark, tables.index).batches == {store.before(QUERY): 0, QUERY: 1}
 
 
 def test_two_writers_and_a_compaction_at_once_lose_nothing(
