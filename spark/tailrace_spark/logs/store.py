@@ -10,8 +10,7 @@ batches it lacks.
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from pyspark.sql import Column, DataFrame, SparkSession, Window
@@ -19,20 +18,14 @@ from pyspark.sql import functions as F
 
 from tailrace_spark.logs.schema import INDEX, STORED
 from tailrace_spark.logs.terms import terms
-from tailrace_spark.tables import delta
+from tailrace_spark.tables import delta, paged
+from tailrace_spark.tables.paged import BLOCK_ROWS
 
-BLOCK_ROWS = 2048  # also of a Parquet page, so that a block can be read alone
 RUN_BITS, GROUP_BITS, BATCH_BITS, QUERY_BITS = 13, 12, 26, 12
 BEFORE = "before "  # no query's id begins so
 GROUP = ("source", "hour")
 ORDER = ("timestamp", "topic", "partition", "offset")
 STATISTICS = {"delta.dataSkippingStatsColumns": "timestamp,block"}
-# A dictionary must be read whole for one page of its column.
-PARQUET = {
-    "parquet.page.row.count.limit": str(BLOCK_ROWS),
-    "parquet.block.size": str(32 << 20),  # what a writer holds in memory
-    **{f"parquet.enable.dictionary#{name}": "false" for name in ("message", "block", "offset", "term")},
-}
 
 
 @dataclass(frozen=True)
@@ -58,8 +51,7 @@ class LogTables:
 
     def optimize(self, spark: SparkSession, say: delta.Say) -> int:
         """Compacts both; returns how many files went."""
-        with pages(spark):
-            return sum(delta.optimize(spark, path, say) for path in (self.index, self.lines))
+        return sum(paged.optimize(spark, path, say) for path in (self.index, self.lines))
 
 
 def write(lines: DataFrame, tables: LogTables, query: str, batch: int) -> int:
@@ -67,7 +59,7 @@ def write(lines: DataFrame, tables: LogTables, query: str, batch: int) -> int:
     numbered = lines.withColumn("block", block(query, batch)).persist()
     try:
         rows: int = numbered.count()
-        with pages(lines.sparkSession):
+        with paged.pages(lines.sparkSession):
             begin(lines.sparkSession, tables, query, batch)
             delta.append(index_of(numbered), tables.index, query, batch)
             delta.append(numbered, tables.lines, query, batch)
@@ -116,15 +108,3 @@ def index_of(numbered: DataFrame) -> DataFrame:
     postings = numbered.select(*GROUP, "block", F.explode(terms()).alias("term")).distinct()
     index = postings.groupBy(*GROUP, "term").agg(F.sort_array(F.collect_list("block")).alias("blocks"))
     return index.repartition(*GROUP).sortWithinPartitions(*GROUP, "term").select(*INDEX.fieldNames())
-
-
-@contextmanager
-def pages(spark: SparkSession) -> Iterator[None]:
-    """Parquet written inside has small pages; Delta takes such settings of the session only."""
-    for key, value in PARQUET.items():
-        spark.conf.set(key, value)
-    try:
-        yield
-    finally:
-        for key in PARQUET:
-            spark.conf.unset(key)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from tailrace_spark.job import Job, JobRun
-from tailrace_spark.tables import delta
+from tailrace_spark.tables import paged
 from tailrace_spark.tables.options import TABLE, existing
 
 
 def run(run: JobRun) -> None:
     """Says what it did."""
-    gone = sum(delta.optimize(run.spark, path, run.say) for path in existing(run))
+    gone = sum(paged.optimize(run.spark, path, run.say) for path in existing(run))
     run.say(f"{gone:,} files compacted")
 
 

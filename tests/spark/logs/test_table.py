@@ -14,10 +14,11 @@ from pyspark.sql import SparkSession
 
 from support.log_frames import parsed_lines
 from support.log_lines import Line, lines
+from tailrace_spark.job import JobRun
 from tailrace_spark.logs import query, store
 from tailrace_spark.logs.search import Ask, search
 from tailrace_spark.logs.store import LogTables, covered, first_block
-from tailrace_spark.tables import delta
+from tailrace_spark.tables import delta, optimize_job
 
 QUERY = "query"
 
@@ -49,6 +50,15 @@ def offsets(spark: SparkSession, tables: LogTables) -> Counter[int]:
 
 def web(count: int, seed: int) -> list[Line]:
     return [line._replace(source="web") for line in lines(count, seed, broken_every=0, hours=1)]
+
+
+def assert_pages(spark: SparkSession, tables: LogTables) -> None:
+    """A page of the lines can be read alone."""
+    for path in delta.read(spark, tables.lines).inputFiles():
+        columns = ParquetFile(path.removeprefix("file://")).metadata.row_group(0).to_dict()["columns"]
+        for name in ("message", "block"):
+            assert [column["has_dictionary_page"] for column in columns if column["path_in_schema"] == name] == [False]
+        assert {column["compression"] for column in columns} == {"ZSTD"}
 
 
 @pytest.mark.parametrize("commit", [0, 1])
@@ -112,7 +122,6 @@ def test_two_writers_and_a_compaction_at_once_lose_nothing(
     assert offsets(spark, tables) == Counter(dict.fromkeys(range(10), 5))
     assert delta.snapshot(spark, tables.lines).files.count() == 1
     assert any("files compacted into 1" in line for line in said), said
-    print(said)
 
 
 def test_a_vacuum_leaves_what_is_live_and_older_versions_are_readable_until_then(
@@ -131,13 +140,21 @@ def test_a_vacuum_leaves_what_is_live_and_older_versions_are_readable_until_then
     assert delta.vacuum(spark, tables.lines, 1) == 0, "younger than an hour"
     assert of_older() == 6
     assert delta.vacuum(spark, tables.lines, 0) == 2
-    for path in delta.read(spark, tables.lines).inputFiles():  # a page can be read alone, also after the compaction
-        columns = ParquetFile(path.removeprefix("file://")).metadata.row_group(0).to_dict()["columns"]
-        assert {column["has_dictionary_page"] for column in columns if column["path_in_schema"] == "message"} == {False}
-        assert {column["compression"] for column in columns} == {"ZSTD"}
+    assert_pages(spark, tables)
     assert offsets(spark, tables) == before
     add(web(3, 4))
     assert offsets(spark, tables) == before + Counter(range(3))
+
+
+def test_the_command_compacts_into_the_same_pages(
+    spark: SparkSession, add: Callable[[list[Line]], None], tables: LogTables
+) -> None:
+    for seed in range(2):
+        add(web(3, seed))
+    said: list[str] = []
+    optimize_job.run(JobRun(spark, optimize_job.JOB.given(table=tables.folder), said.append))
+    assert said[-1] == "4 files compacted"
+    assert_pages(spark, tables)
 
 
 def test_nothing_to_write_is_a_batch_too(spark: SparkSession, tables: LogTables) -> None:
