@@ -17,7 +17,7 @@ from support.spark_frames import record, records
 from support.table_readers import rows_for_all
 from tailrace_spark import dead_letter
 from tailrace_spark.changes import job
-from tailrace_spark.changes.columns import ChangeColumn, columns_of
+from tailrace_spark.changes.columns import ChangeColumn, columns_of, union
 from tailrace_spark.changes.job import ChangeBatches
 from tailrace_spark.changes.table import ChangedTable
 from tailrace_spark.job import JobRun
@@ -48,14 +48,22 @@ def event(op: str, lsn: int, id: int, name: str | None = None, more: Mapping[str
 
 
 def test_columns_are_those_of_the_schema() -> None:
-    assert columns_of(schema({"field": "tags", "type": "array"})) == (
+    price = {"field": "price", "type": "bytes", "name": "org.apache.kafka.connect.data.Decimal"}
+    assert columns_of(schema({"field": "tags", "type": "array"}, price)) == (
         ChangeColumn("id", "bigint"),
         ChangeColumn("name", "string"),
-        ChangeColumn("at", "bigint", "timestamp_micros"),
+        ChangeColumn("at", "bigint", "timestamp_micros({})"),
         ChangeColumn("tags", "string"),
+        ChangeColumn("price", "binary"),
     )
-    with pytest.raises(ValueError, match="no field `after`"):
-        columns_of("{}")
+    for none in ("{}", "5", "{", "[]", '{"fields": 1}', '{"fields": [{"field": "after"}]}', '{"fields": [[]]}'):
+        assert columns_of(none) == ()
+
+
+def test_columns_of_several_schemas_have_the_newest_type() -> None:
+    old, new = ChangeColumn("a", "int"), ChangeColumn("a", "bigint")
+    b, c = ChangeColumn("b", "int"), ChangeColumn("c", "int")
+    assert union([(new, c), (), (old, b)]) == (new, b, c)
 
 
 class Captured:
@@ -93,8 +101,26 @@ def test_events_in_their_order_make_the_table(spark: SparkSession, tmp_path: Pat
     assert captured.rows() == {1: None, 2: "bea", 3: "cyd"}
     row = delta.read(spark, captured.table.rows).where("id = 2").collect()[0]
     assert (row.age, row["at"].astimezone(UTC)) == (7, NOON)
-    assert rows_for_all(spark, captured.table.rows) == 3
-    assert captured.said[1] == "changes batch 1: 2 rows changed, 1 tombstones, no dead letters"
+    assert rows_for_all(spark, captured.table.rows) == 3 and rows_for_all(spark, captured.table.deleted) == 1
+    assert captured.said[1] == "changes batch 1: events of 2 rows, 1 tombstones, no dead letters"
+
+
+def test_a_source_may_name_its_columns_as_a_record_does(spark: SparkSession, tmp_path: Path) -> None:
+    captured = Captured(spark, tmp_path)
+    names = ("topic", "partition", "offset", "timestamp", "key", "value", "headers", "event", "reason", "row")
+    more = {name: number for number, name in enumerate(names)}
+    captured.take(event("c", 1, 1, "ann", more), event("u", 2, 1, "bob", more))
+    (row,) = delta.read(spark, captured.table.rows).collect()
+    assert row.name == "bob" and {name: row[name] for name in names} == more
+
+
+def test_events_of_an_older_schema_take_no_column_away(spark: SparkSession, tmp_path: Path) -> None:
+    captured = Captured(spark, tmp_path)
+    captured.take(event("c", 5, 2, "bob", {"age": 7}), event("c", 1, 1, "ann"))
+    captured.take(event("c", 6, 3, "cid"))
+    found = {row.id: row.age for row in delta.read(spark, captured.table.rows).collect()}
+    assert found == {1: None, 2: 7, 3: None}
+    assert [column.name for column in captured.batches.known] == ["id", "name", "at", "age"]
 
 
 def test_events_again_and_in_any_order_end_the_same(spark: SparkSession, tmp_path: Path) -> None:
@@ -147,4 +173,44 @@ def test_what_cannot_be_used_goes_to_the_dead_letters_and_tombstones_do_not(
     assert {value: told["dead-letter.reason"].decode() for value, told in letters.items()} == reasons
     rows = delta.read(spark, f"{options.output}/rows").collect()
     assert [(row.id, row.name) for row in rows] == [(1, "ann")]
-    assert said[0].startswith("changes batch 0: 1 rows changed, 1 tombstones, 5 dead letters")
+    assert said[0].startswith("changes batch 0: events of 1 rows, 1 tombstones, 5 dead letters")
+
+
+def test_events_that_describe_no_row_do_not_stop_the_job(
+    spark: SparkSession, cluster: SparkCluster, tmp_path: Path
+) -> None:
+    topic = cluster.create("customers")
+    cluster.create_exactly(topic + dead_letter.SUFFIX)
+    times = {
+        "said": {"type": "string", "name": "io.debezium.time.ZonedTimestamp"},
+        "ms": {"type": "int64", "name": "io.debezium.time.Timestamp"},
+    }
+    described = json.loads(schema(*({"field": name, **told} for name, told in times.items())))
+
+    def timed(id: int, said: str, ms: int) -> bytes:
+        row = {"id": id, "name": "ann", "said": said, "ms": ms}
+        return json.dumps({"schema": described, "payload": {"op": "c", "after": row}}).encode()
+
+    reasons = {
+        timed(1, "yesterday", 1): "does not fit the columns",
+        timed(2, "2026-11-21T12:00:00Z", 2**63 - 1): "does not fit the columns",
+        b'{"schema": {"fields": [{"field": "ts_ms", "type": "int64"}]}, "payload": {"ts_ms": 1}}': "no op",
+        b'{"schema": {"fields": [{"field": "after"}]}, "payload": {"ts_ms": 2}}': "no op",
+        b'{"schema": 5, "payload": {"ts_ms": 3}}': "no op",
+        b'{"schema": [], "payload": 4}': "does not fit the columns",
+    }
+    values = [timed(3, "2026-11-21T12:00:00Z", NOON_US // 1000), *reasons]
+    cluster.produce(topic, [Record(value, key=b"k") for value in values])
+    options = job.JOB.given(
+        bootstrap=cluster.bootstrap,
+        topic=topic,
+        key="id",
+        checkpoint=str(tmp_path / "checkpoint"),
+        output=str(tmp_path / "customers"),
+        trigger="now",
+    )
+    job.run(JobRun(spark, options, print))
+    letters = {record.value: dict(record.headers) for record in cluster.read(topic + dead_letter.SUFFIX)}
+    assert {value: told["dead-letter.reason"].decode() for value, told in letters.items()} == reasons
+    (row,) = delta.read(spark, f"{options.output}/rows").collect()
+    assert (row.id, row.said.astimezone(UTC), row.ms.astimezone(UTC)) == (3, NOON, NOON)

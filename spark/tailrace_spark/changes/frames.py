@@ -15,7 +15,7 @@ APPLIED = ("c", "r", "u", "d")  # create, read by a snapshot, update, delete
 # so that positions compare as text.
 PLACES = (("lsn", 20), ("scn", 20), ("file", 0), ("pos", 20), ("row", 10), ("commit_lsn", 0), ("change_lsn", 0))
 POSITION, OP = "_position", "_op"
-KEPT = (POSITION, OP)
+MOST_SCHEMAS = 1_000  # of one batch
 
 
 def payload(text: Column) -> Column:
@@ -24,9 +24,17 @@ def payload(text: Column) -> Column:
 
 
 def schemas(records: DataFrame) -> DataFrame:
-    """The newest `schema` of these events: one row, or none."""
+    """The different `schema`s of these events, the newest first."""
     found = F.get_json_object(F.col("value").cast("string"), "$.schema").alias("schema")
-    return records.select(found, "offset").where("schema is not null").orderBy(F.desc("offset")).limit(1)
+    last = (
+        records.select(found, "offset").where("schema is not null").groupBy("schema").agg(F.max("offset").alias("at"))
+    )
+    return last.orderBy(F.desc("at")).limit(MOST_SCHEMAS).select("schema")
+
+
+def undescribed(records: DataFrame) -> DataFrame:
+    """The events that only given columns can make use of."""
+    return records.where(F.get_json_object(payload(F.col("value").cast("string")), "$.op").isNotNull())
 
 
 def position() -> Column:
@@ -39,27 +47,32 @@ def position() -> Column:
 
 
 def parse(records: DataFrame, columns: Sequence[ChangeColumn], keys: Sequence[str]) -> DataFrame:
-    """Records with the columns, `_op`, `_position` and `reason`; a tombstone has neither an op nor a reason."""
-    row = ", ".join(f"{quoted(column.name)}: {column.said}" for column in columns)
-    shape = f"op: string, before: struct<{row}>, after: struct<{row}>, source: map<string,string>, broken: string"
+    """Records with `row`, `_op`, `_position` and `reason`; a tombstone has neither an op nor a reason."""
+    said = ", ".join(f"{quoted(column.name)}: {column.said}" for column in columns)
+    shape = f"op: string, before: struct<{said}>, after: struct<{said}>, source: map<string,string>, broken: string"
     text = payload(F.col("value").cast("string"))
     event = F.from_json(text, f"struct<{shape}>", {"columnNameOfCorruptRecord": "broken"})
     read = records.withColumn("event", event)
-    now = read.withColumn("row", F.coalesce(F.when(F.col("event.op") != "d", F.col("event.after")), "event.before"))
-    values = (F.expr(column.value("row")).alias(column.name) for column in columns)
-    said = now.select(*SOURCE, "event", *values, position().alias(POSITION), F.col("event.op").alias(OP))
-    return said.withColumn("reason", why(keys)).drop("event")
+    now = read.withColumn("said", F.coalesce(F.when(F.col("event.op") != "d", F.col("event.after")), "event.before"))
+    row = F.struct(*(F.expr(column.value("said")).alias(column.name) for column in columns))
+    made = now.select(
+        *SOURCE, "event", "said", row.alias("row"), position().alias(POSITION), F.col("event.op").alias(OP)
+    )
+    return made.withColumn("reason", why(columns, keys)).drop("event", "said")
 
 
-def why(keys: Sequence[str]) -> Column:
+def why(columns: Sequence[ChangeColumn], keys: Sequence[str]) -> Column:
     """The first reason that holds."""
+    unfit = F.col("event.broken").isNotNull()
+    for name in (quoted(column.name) for column in columns):
+        unfit = unfit | (F.col(f"said.{name}").isNotNull() & F.col(f"row.{name}").isNull())
     no_key = F.lit(False)
     for key in keys:
-        no_key = no_key | F.col(quoted(key)).isNull()
+        no_key = no_key | F.col(f"row.{quoted(key)}").isNull()
     reason = (
         F.when(F.col("value").isNull(), None)
         .when(F.get_json_object(F.col("value").cast("string"), "$").isNull(), "not JSON")
-        .when(F.col("event.broken").isNotNull(), "does not fit the columns")
+        .when(unfit, "does not fit the columns")
         .when(F.col(OP).isNull(), "no op")
         .when(~F.col(OP).isin(*APPLIED), F.concat(F.lit("op "), F.col(OP), F.lit(" is not applied")))
         .when(no_key, "no key")
@@ -70,6 +83,6 @@ def why(keys: Sequence[str]) -> Column:
 def newest(parsed: DataFrame, keys: Sequence[str]) -> DataFrame:
     """The last event of each row: by its position in the source, then by its place in the topic."""
     usable = parsed.where(F.col("reason").isNull() & F.col(OP).isNotNull())
-    names = [quoted(name) for name in parsed.columns if name not in (*SOURCE, "reason")]
-    last = F.max_by(F.struct(*names), F.struct(POSITION, "partition", "offset")).alias("last")
-    return usable.groupBy(*(quoted(key) for key in keys)).agg(last).select("last.*")
+    last = F.max_by(F.struct("row", POSITION, OP), F.struct(POSITION, "partition", "offset")).alias("last")
+    found = usable.groupBy(*(F.col(f"row.{quoted(key)}") for key in keys)).agg(last)
+    return found.select("last.row.*", f"last.{POSITION}", f"last.{OP}")

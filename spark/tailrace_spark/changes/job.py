@@ -13,7 +13,7 @@ from pyspark.sql import functions as F
 from tailrace_spark import dead_letter, events, kafka
 from tailrace_spark.batches import persisted, run_batches
 from tailrace_spark.changes import frames
-from tailrace_spark.changes.columns import ChangeColumn, columns_of
+from tailrace_spark.changes.columns import ChangeColumn, columns_of, union
 from tailrace_spark.changes.table import ChangedTable
 from tailrace_spark.job import BOOTSTRAP, CHECKPOINT, KAFKA_OPTION, OUTPUT, STREAMING, Job, JobRun, Option
 from tailrace_spark.refusal import Refusal
@@ -23,7 +23,7 @@ from tailrace_spark.tables.options import OPTIMIZE_EVERY, is_due
 TOPIC = Option("--topic", "topic of Debezium's events, as JSON", required=True)
 KEY = Option("--key", "columns that tell one row from another, separated by commas", required=True)
 COLUMNS = Option(
-    "--columns", "such as 'id bigint, name string', where events have no schema (default: that of the newest event)"
+    "--columns", "such as 'id bigint, name string', where events have no schema (default: those of the events' schemas)"
 )
 
 
@@ -34,7 +34,7 @@ class ChangeBatches:
     table: ChangedTable
     options: Any
     say: Callable[[str], None]
-    known: tuple[ChangeColumn, ...] = ()  # of the last event that had a schema
+    known: tuple[ChangeColumn, ...] = ()  # of the schemas so far
 
     def take(self, records: DataFrame, number: int) -> None:
         """For foreachBatch."""
@@ -48,23 +48,21 @@ class ChangeBatches:
                 changed = changes.count()
                 if changed:
                     self.table.merge(changes)
-        self.say(
-            f"changes batch {number}: {changed:,} rows changed, {tombstones:,} tombstones, {dead_letter.told(reasons)}"
-        )
+        told = f"events of {changed:,} rows, {tombstones:,} tombstones, {dead_letter.told(reasons)}"
+        self.say(f"changes batch {number}: {told}")
         if is_due(number, self.options.optimize_every):
             for path in delta.tables_in(records.sparkSession, self.table.folder):
                 delta.optimize(records.sparkSession, path, self.say)
 
     def columns(self, records: DataFrame) -> tuple[ChangeColumn, ...]:
-        """Those given, else those of the batch's newest schema. Raises Refusal."""
+        """Those given, else those of all schemas so far. Raises Refusal."""
         if self.options.columns:
             given = records.sparkSession.range(0).select(F.from_json(F.lit("{}"), self.options.columns).alias("row"))
             fields = given.schema["row"].dataType.fields
             return tuple(ChangeColumn(each.name, each.dataType.simpleString()) for each in fields)
-        newest = frames.schemas(records).first()
-        if newest is not None:
-            self.known = columns_of(newest.schema)
-        elif not self.known and not records.where("value is not null").isEmpty():
+        found = [columns_of(row.schema) for row in frames.schemas(records).collect()]
+        self.known = union([*found, self.known])
+        if not self.known and not frames.undescribed(records).isEmpty():
             raise Refusal("These events have no schema; name the columns of the table by --columns.")
         return self.known or tuple(ChangeColumn(key, "string") for key in self.table.keys)
 
