@@ -10,13 +10,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from support.spark_cluster import Record, SparkCluster
 from support.spark_frames import record, records
 from support.table_readers import rows_for_all
 from tailrace_spark import dead_letter
-from tailrace_spark.changes import job
+from tailrace_spark.changes import job, table
 from tailrace_spark.changes.columns import ChangeColumn, columns_of, union
 from tailrace_spark.changes.job import ChangeBatches
 from tailrace_spark.changes.table import ChangedTable
@@ -121,6 +122,26 @@ def test_events_of_an_older_schema_take_no_column_away(spark: SparkSession, tmp_
     found = {row.id: row.age for row in delta.read(spark, captured.table.rows).collect()}
     assert found == {1: None, 2: 7, 3: None}
     assert [column.name for column in captured.batches.known] == ["id", "name", "at", "age"]
+
+
+def test_a_merge_that_meets_another_commit_is_done_again(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    captured = Captured(spark, tmp_path)
+    failures = [PySparkException("[DELTA_CONCURRENT_DELETE_READ] compacted"), None]
+    whole = table.add_columns
+
+    def add_columns(*given: Any) -> None:
+        if failures and (failure := failures.pop(0)):
+            raise failure
+        whole(*given)
+
+    monkeypatch.setattr(table, "add_columns", add_columns)
+    captured.take(event("c", 1, 1, "ann"), event("d", 2, 2))
+    assert failures == [] and captured.rows() == {1: "ann"}
+    failures += [PySparkException("[DELTA_CONCURRENT_DELETE_READ] again")] * table.ATTEMPTS
+    with pytest.raises(PySparkException, match="again"):
+        captured.take(event("c", 3, 3, "cid"))
 
 
 def test_events_again_and_in_any_order_end_the_same(spark: SparkSession, tmp_path: Path) -> None:

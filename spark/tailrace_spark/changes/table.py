@@ -18,6 +18,7 @@ from tailrace_spark.changes.frames import OP, POSITION
 from tailrace_spark.tables import delta
 
 VIEW = "changes"
+ATTEMPTS = 10
 
 
 @dataclass(frozen=True)
@@ -38,7 +39,11 @@ class ChangedTable:
         return f"{self.folder.rstrip('/')}/deleted"
 
     def merge(self, changes: DataFrame) -> None:
-        """Applies the last event of each row; deletions are remembered first."""
+        """Applies the last event of each row, again where another writer, such as a compaction, committed before."""
+        delta.retried(lambda: self.merge_once(changes), ATTEMPTS)
+
+    def merge_once(self, changes: DataFrame) -> None:
+        """Remembers the deletions first. A second time it changes nothing."""
         spark = changes.sparkSession
         gone = changes.where(f"{OP} = 'd'").select(*map(quoted, self.keys), POSITION)
         kept = [field for field in changes.schema.fields if field.name != OP]

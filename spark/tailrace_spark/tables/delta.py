@@ -65,6 +65,16 @@ def replace(rows: DataFrame, path: str, where: str | None = None) -> None:
     rows.write.format("delta").mode("overwrite").options(**condition).save(path)
 
 
+def retried(action: Callable[[], None], attempts: int) -> None:
+    """Does it again, so many times at most, where another writer's commit came first."""
+    for attempt in range(1, attempts + 1):
+        try:
+            return action()
+        except (PySparkException, Py4JJavaError) as error:
+            if CONFLICT not in str(error) or attempt == attempts:
+                raise
+
+
 def query_id(batch: DataFrame) -> str:
     """The id of the streaming query that a batch is of, from its checkpoint: the same after a restart."""
     found: str = batch.sparkSession.sparkContext.getLocalProperty("sql.streaming.queryId")
