@@ -26,10 +26,6 @@ class TextFiles:
             return []
         return [each.getPath().getName() for each in self._files.listStatus(self._folder) if each.isDirectory()]
 
-    def count(self) -> int:
-        """How many files are in it, those of its folders included."""
-        return int(self._files.getContentSummary(self._folder).getFileCount())
-
     def read(self, name: str) -> str | None:
         """The text of a file; None where there is none."""
         path = self._path(name)

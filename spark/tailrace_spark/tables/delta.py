@@ -85,7 +85,6 @@ def query_id(batch: DataFrame) -> str:
 class TableVersion:
     """One version of a table as its log has it: no data file was opened."""
 
-    version: int
     size_bytes: int
     batches: Mapping[str, int]  # by query: the last batch that is in
     files: DataFrame  # path, partitionValues, size, stats (JSON)
@@ -97,20 +96,20 @@ def snapshot(spark: SparkSession, path: str) -> TableVersion:
     found = java._jvm.org.apache.spark.sql.delta.DeltaLog.forTableWithSnapshot(java._jsparkSession, path)._2()
     transactions = java._jvm.scala.jdk.javaapi.CollectionConverters.asJava(found.transactions())
     batches = {str(query): int(batch) for query, batch in transactions.items()}
-    return TableVersion(found.version(), found.sizeInBytes(), batches, DataFrame(found.allFiles().toDF(), spark))
+    return TableVersion(found.sizeInBytes(), batches, DataFrame(found.allFiles().toDF(), spark))
 
 
 def optimize(spark: SparkSession, path: str, say: Say) -> int:
     """Makes few large files of many small ones, in one commit; returns how many went.
 
-    Writers go on beside it. Of two compactions at once, the second to commit changes nothing.
+    Writers go on beside it. Where another writer has replaced the same files before, it changes nothing.
     """
     try:
         done = spark.sql(f"OPTIMIZE {named(path)}").select("metrics.numFilesAdded", "metrics.numFilesRemoved").first()
     except (PySparkException, Py4JJavaError) as error:
         if CONFLICT not in str(error):
             raise
-        say(f"{path}: another compaction was faster")
+        say(f"{path}: another writer was faster")
         return 0
     assert done is not None
     if done.numFilesRemoved:
@@ -123,19 +122,21 @@ def vacuum(spark: SparkSession, path: str, keep_hours: float) -> int:
 
     A write that lasts longer than `keep_hours` would lose its files.
     """
-    before = data_files(spark, path)
-    check = "spark.databricks.delta.retentionDurationCheck.enabled"
-    spark.conf.set(check, "false")
+    settings = {
+        "spark.databricks.delta.retentionDurationCheck.enabled": "false",
+        "spark.databricks.delta.vacuum.logging.enabled": "true",
+    }
+    for key, value in settings.items():
+        spark.conf.set(key, value)
     try:
         spark.sql(f"VACUUM {named(path)} RETAIN {keep_hours} HOURS")
     finally:
-        spark.conf.unset(check)
-    return before - data_files(spark, path)
-
-
-def data_files(spark: SparkSession, path: str) -> int:
-    """How many files are in the folder beside the log."""
-    return TextFiles(spark, path).count() - TextFiles(spark, f"{path}/_delta_log").count()
+        for key in settings:
+            spark.conf.unset(key)
+    ends = spark.sql(f"DESCRIBE HISTORY {named(path)}").where("operation = 'VACUUM END'").orderBy(F.desc("version"))
+    end = ends.select(F.expr("operationMetrics['numDeletedFiles']").cast("long").alias("files")).first()
+    assert end is not None
+    return int(end.files)
 
 
 def named(path: str) -> str:
