@@ -24,7 +24,7 @@ BEGAN_MS = 1_700_000_000_000
 PARTITIONS = 3
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def empty_cluster() -> Iterator[SparkCluster]:
     with SparkCluster() as running:
         yield running

@@ -15,7 +15,7 @@ from pyspark.sql import SparkSession
 from support.spark_cluster import SparkCluster
 from support.spark_jars import VERSION
 from tailrace_spark import jobs, preflight, values
-from tailrace_spark.cli import COMPLETE, parse, run
+from tailrace_spark.cli import COMPLETE, main, parse, run
 from tailrace_spark.connector import coordinates, jars_in
 from tailrace_spark.job import BOOTSTRAP, CHECKPOINT, KAFKA_OPTION, Job, JobRun, Option
 from tailrace_spark.kafka import client_options
@@ -87,20 +87,34 @@ def test_help_is_an_answer_and_no_run(capsys: pytest.CaptureFixture[str]) -> Non
     assert "Usage: tailrace-spark table vacuum [OPTIONS] {TABLE}" in told and "[default: 7d]" in told
 
 
+def asked(line: str) -> dict[str, str]:
+    """The environment in which the shell's function asks for words."""
+    return {"COMP_WORDS": line, "COMP_CWORD": str(len(line.split()) - 1), COMPLETE: "complete_bash"}
+
+
 @pytest.mark.parametrize(
     ("line", "words"),
     [
-        ("tailrace-spark act", ["activity"]),
         ("tailrace-spark activity ni", ["nightly"]),
         ("tailrace-spark activity --gap 5 --la", ["--lateness"]),
         ("tailrace-spark table vacuum --ke", ["--keep"]),
     ],
 )
-def test_a_shell_completes_jobs_and_options(line: str, words: list[str]) -> None:
-    environ = {"COMP_WORDS": line, "COMP_CWORD": str(len(line.split()) - 1), COMPLETE: "complete_bash"}
+def test_a_shell_completes_jobs_and_options(
+    line: str, words: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name, value in asked(line).items():
+        monkeypatch.setenv(name, value)
+    with pytest.raises(SystemExit):
+        main()
+    assert capsys.readouterr().out.split() == words
+
+
+def test_a_shell_completes_by_the_command() -> None:
     command = [sys.executable, "-m", "tailrace_spark"]
-    done = subprocess.run(command, env=os.environ | environ, capture_output=True, text=True, check=True)
-    assert done.stdout.split() == words
+    environ = os.environ | asked("tailrace-spark act")
+    done = subprocess.run(command, env=environ, capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["activity"]
 
 
 def test_the_function_of_a_shell_is_printed(capsys: pytest.CaptureFixture[str]) -> None:

@@ -78,7 +78,7 @@ def latest_offsets(queries: list[Any]) -> list[dict[str, int]]:
     return [parts for row in rows for parts in (json.loads(row) if isinstance(row, str) else row).values()]
 
 
-@pytest.mark.parametrize(("role", "number"), [("broker", 0), ("broker", 1), ("coordinator", 0)])
+@pytest.mark.parametrize(("role", "number"), [("broker", 0), ("coordinator", 0)])
 def test_queries_outlive_a_service(
     spark: SparkSession, hurt: SparkCluster, tmp_path: Path, role: str, number: int
 ) -> None:

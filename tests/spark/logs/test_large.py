@@ -21,7 +21,7 @@ from tailrace_spark import dead_letter
 from tailrace_spark.job import JobRun
 from tailrace_spark.logs import job
 
-BYTES = int(os.environ.get("TAILRACE_LOG_BYTES", "16000000"))
+BYTES = int(os.environ.get("TAILRACE_LOG_BYTES", "2000000"))
 LINE_BYTES = 1_500
 FRAMES = 18  # of the stack in each line
 DRIVER = "512m"
@@ -90,5 +90,7 @@ def test_a_selective_search_reads_a_small_part_with_a_small_driver(
     assert done.returncode == 0, done.stderr
     *shown, told = done.stdout.strip().splitlines()
     assert len(shown) >= HITS and all(" error: timeout of the payment" in line for line in shown)
-    share = re.search(r"\(([\d.]+) %\)", told)
-    assert share and (BYTES < LARGE or float(share[1]) < 10)
+    assert f"{HITS} lines match" in told
+    if BYTES >= LARGE:
+        share = re.search(r"\(([\d.]+) %\)", told)
+        assert share and float(share[1]) < 10
