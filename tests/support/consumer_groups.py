@@ -149,14 +149,21 @@ class Consumer:
         self.options = options  # group_id, instance, client_id
         self.epoch = 0
         self.owned: Partitions = {}
+        self.said: dict[str, Any] = {}
+        self.missed_an_answer = False
 
     def enter(self, *topics: str, **options: Any) -> Any:
         """Joins, with nothing."""
         self.owned = {}
+        self.said = {"rebalance_ms": REBALANCE_MS, "topics": None if "regex" in options else topics, **options}
+        self.missed_an_answer = False
         return self._take(self.driver.enter(self.member_id, *topics, **self.options, **options))
 
     def beat(self, **options: Any) -> Any:
-        """Says what it owns."""
+        """Says what it owns; after an answer that it missed it says everything again, as clients do."""
+        self.said.update(options)
+        if self.missed_an_answer:
+            options, self.missed_an_answer = self.said, False
         return self._take(self.driver.beat(self.member_id, self.epoch, owned=self.owned, **self.options, **options))
 
     def _take(self, answer: Any) -> Any:

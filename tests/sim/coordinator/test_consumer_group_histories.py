@@ -74,6 +74,7 @@ class Histories(RuleBasedStateMachine):
             self._beat(consumer)
             if consumer in self.alive:
                 consumer.epoch, consumer.owned = before
+                consumer.missed_an_answer = True
 
     @rule(consumer=members, topics=subscriptions)
     def subscribe(self, consumer: Consumer, topics: list[str]) -> None:
