@@ -16,7 +16,7 @@ from tailrace.access.resources import AclOperation, ResourceType
 from tailrace.clock import Cancellable
 from tailrace.net.identity import Identity
 from tailrace.net.limits.deadlines import IdleTimer
-from tailrace.net.limits.request_memory import MemoryHolder
+from tailrace.net.limits.request_memory import EndedHolder, MemoryHolder
 from tailrace.net.limits.role_memory import RoleMemory
 from tailrace.net.quotas.meter import UNMETERED, Meter, MeterOf
 from tailrace.net.quotas.mute import Mute
@@ -78,25 +78,13 @@ class LoopClock:
 LOOP_CLOCK: Final = LoopClock()
 
 
-class _Ended:
+class _Ended(EndedHolder):
     """The holder of a session whose connection is gone."""
 
     def throttled(self) -> None:
         return
 
     def unmuted(self) -> None:
-        return
-
-    def memory_granted(self) -> None:
-        return
-
-    def reclaim_memory(self) -> None:
-        return
-
-    def torn_bytes(self) -> int:
-        return -1
-
-    def give_way(self, why: str) -> None:
         return
 
 

@@ -44,8 +44,8 @@ class MemoryHolder(Protocol):
         """It must go."""
 
 
-class _Nobody:
-    """Whose connection is gone."""
+class EndedHolder:
+    """The holder of a share whose connection is gone."""
 
     def memory_granted(self) -> None:
         return
@@ -60,7 +60,7 @@ class _Nobody:
         return
 
 
-_NOBODY: Final = _Nobody()
+_ENDED: Final = EndedHolder()
 
 
 class Share:
@@ -104,7 +104,7 @@ class Share:
     def end(self) -> None:
         """Gives all back; the connection is gone, and freed at once: in a cycle it would wait for a collection."""
         self.keep(0)
-        self.holder = _NOBODY
+        self.holder = _ENDED
 
     def begin(self) -> None:
         """From now on it is looked at how fast the request comes."""
