@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from functools import partial
 from itertools import chain, islice
+from typing import TypeVar
 from uuid import UUID
 
 from tailrace.coordination.consumer_group_records import ConsumerGroupMetadata, ConsumerGroupRecordRemoved
@@ -24,12 +25,13 @@ from tailrace_coordinator.groups.config import GroupConfig
 from tailrace_coordinator.groups.consumer import describe, expressions
 from tailrace_coordinator.groups.consumer import heartbeat as consumer_heartbeat
 from tailrace_coordinator.groups.consumer import leave as consumer_leave
-from tailrace_coordinator.groups.consumer.describe import ConsumerGroupDescription
 from tailrace_coordinator.groups.consumer.group import ConsumerGroup
 from tailrace_coordinator.groups.decision import EXPIRY_KEY, GroupDecision, Written, heartbeat_key
 from tailrace_coordinator.groups.ended_transactions import EndedTransactions, Moment
 from tailrace_coordinator.groups.group import Group, GroupDescription, Groups, Leaver
 from tailrace_coordinator.groups.offsets import CommitHeader, Offsets, OffsetToCommit
+
+T = TypeVar("T")
 
 GroupEffects = Effects[Written]
 
@@ -326,40 +328,38 @@ class GroupMachine:
 
         Leaves out what is too much for one decision; to be asked again.
         """
-        described: dict[str, GroupDescription | ApiError | None] = {}
-        left = ROWS_A_DECISION
-        for group_id in group_ids:
+
+        def described(group_id: str) -> GroupDescription | None:
             group = self.groups.get(group_id)
-            left -= 1 if group is None else 1 + group.member_count
-            if left < 0 and described:
-                break
-            try:
-                described[group_id] = None if group is None else group.describe()
-            except ApiError as refused:
-                described[group_id] = refused
-        return self._answer(now_ms, token, lambda _: described)
+            return None if group is None else group.describe()
+
+        return self._answer(now_ms, token, lambda _: self._of_each(group_ids, described))
 
     def describe_consumer_groups(self, now_ms: int, token: Token, group_ids: Sequence[str]) -> GroupEffects:
         """Replies {group id: ConsumerGroupDescription, or an ApiError}.
 
         Leaves out what is too much for one decision; to be asked again.
         """
+        return self._answer(
+            now_ms,
+            token,
+            lambda decision: self._of_each(group_ids, partial(describe.describe, decision, self.groups)),
+        )
 
-        def decide(decision: GroupDecision) -> dict[str, ConsumerGroupDescription | ApiError]:
-            described: dict[str, ConsumerGroupDescription | ApiError] = {}
-            left = ROWS_A_DECISION
-            for group_id in group_ids:
-                group = self.groups.get(group_id)
-                left -= 1 if group is None else 1 + group.member_count
-                if left < 0 and described:
-                    break
-                try:
-                    described[group_id] = describe.describe(decision, self.groups, group_id)
-                except ApiError as refused:
-                    described[group_id] = refused
-            return described
-
-        return self._answer(now_ms, token, decide)
+    def _of_each(self, group_ids: Sequence[str], described: Callable[[str], T]) -> dict[str, T | ApiError]:
+        """What is described of each group, up to ROWS_A_DECISION groups and members; at least of the first."""
+        found: dict[str, T | ApiError] = {}
+        left = ROWS_A_DECISION
+        for group_id in group_ids:
+            group = self.groups.get(group_id)
+            left -= 1 if group is None else 1 + group.member_count
+            if left < 0 and found:
+                break
+            try:
+                found[group_id] = described(group_id)
+            except ApiError as refused:
+                found[group_id] = refused
+        return found
 
     def list_groups(self, now_ms: int, token: Token, states: Collection[str], types: Collection[str]) -> GroupEffects:
         """Replies (Listed, ...): of these states (KIP-518) and types (KIP-848), lower case; empty ones take all."""
