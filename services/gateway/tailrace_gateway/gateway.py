@@ -200,9 +200,8 @@ class Gateway(ABC):
     # -- topics created on need -----------------------------------------------------------------------------------
 
     def auto_create(self, names: Sequence[str]) -> None:
-        """Asks the controller for topics that Metadata named (auto.create.topics.enable), once at a time for each."""
-        if self.advertised.auto_create_topics:
-            self._create(names)
+        """Asks the controller for topics that Metadata named, once at a time for each."""
+        self._create(names)
 
     def create_internal_topic(self, name: str) -> None:
         """Asks the controller for a topic that coordinators write, whose partitions and replicas it knows."""
