@@ -44,7 +44,7 @@ class PartitionMetrics(Collector):
             ("at_min_isr_partitions", "Led partitions at min.insync.replicas", counts.at_min_isr),
             (
                 "partitions_with_late_transactions",
-                "Partitions with a transaction that nobody ends",
+                "Partitions with a transaction that is open for too long (KIP-664)",
                 counts.with_late_transactions,
             ),
             ("ongoing_transactions", "Open transactions in all partitions here", counts.open_transactions),

@@ -34,7 +34,7 @@ class FindingsListener(Protocol):
 
 
 class Findings:
-    """The findings of one directory. Those of its start wait in `strays` and `mended` for the first listener."""
+    """The findings of one directory. Those of its start stay in `strays` and `mended` for each listener."""
 
     def __init__(self) -> None:
         self.strays: list[Stray] = []

@@ -87,5 +87,5 @@ class ShardKind(Generic[R]):
 
 
 def max_batch_bytes(config: Config) -> int:
-    """What one append may hold, so that it fits the topic; a record that is larger is refused by its machine."""
+    """What one append may hold, so that it fits the topic. Larger records of clients are refused by their machines."""
     return max(1_024, min(1_000_000, config.message_max_bytes - 1_024))
