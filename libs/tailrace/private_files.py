@@ -24,6 +24,21 @@ def private_opener(path: str, flags: int) -> int:
     return os.open(path, flags, FILE_MODE)
 
 
+def write_private(path: Path, data: bytes) -> None:
+    """Replaces a private file, so that a reader and a power failure find the old content or the new one."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    with open(temporary, "wb", opener=private_opener) as file:
+        file.write(data)
+        file.flush()
+        os.fsync(file.fileno())
+    temporary.replace(path)
+    folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)
+
+
 def private_folder(path: Path) -> None:
     """Makes the folder if it is not there; takes it from others if it is ours.
 

@@ -144,6 +144,9 @@ OTHERS: Final[Mapping[str, str]] = {
     "verify-log": "cli/files/test_dump.py",
     "import-kafka": "cli/files/test_importing.py",
     "export-kafka": "cli/files/test_exporting.py",
+    "cert create": "cli/secure/test_command.py",
+    "cert renew": "cli/secure/test_command.py",
+    "cert list": "cli/secure/test_command.py",
 }
 
 

@@ -13,7 +13,7 @@ from tailrace.log.filesystem.real import RealFilesystem
 from tailrace.metadata.image import MetadataImage
 from tailrace.net.metadata import cache as metadata_cache
 from tailrace.net.metadata.batches import encode_snapshot
-from tailrace.private_files import private_data_dir, private_folder, take_from_others
+from tailrace.private_files import private_data_dir, private_folder, take_from_others, write_private
 from tailrace.runtime.run_files import RunFile
 from tailrace_controller.app import only_controller
 from tailrace_controller.election.acceptance import Seen
@@ -107,3 +107,11 @@ def test_a_data_directory_in_which_all_may_put_other_files_is_refused(tmp_path: 
 def test_a_file_that_is_not_there_stays_away(tmp_path: Path) -> None:
     take_from_others(tmp_path / "none")
     assert not (tmp_path / "none").exists()
+
+
+def test_a_private_file_is_replaced_and_nothing_is_left(tmp_path: Path) -> None:
+    for content in (b"old", b"new"):
+        write_private(tmp_path / "file", content)
+    assert (tmp_path / "file").read_bytes() == b"new"
+    assert mode(tmp_path / "file") == 0o600
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]

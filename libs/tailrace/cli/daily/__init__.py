@@ -48,6 +48,7 @@ COMMANDS: Final = {
     "verify-log": Command(f"{_FILES}.verify", "verify_log", "Check the files of log directories."),
     "import-kafka": Command(f"{_FILES}.importing", "import_kafka", "Take over a stopped Apache Kafka's directories."),
     "export-kafka": Command(f"{_FILES}.exporting", "export_kafka", "Write directories that Apache Kafka starts on."),
+    "cert": Command("tailrace.cli.secure.command", "app", "Certificates of a cluster: make, renew and list them."),
     "demo": Command(_ELSEWHERE, "", "Stream this machine's log lines through a cluster."),
     "completion": Command("tailrace.cli.completion", "completion", "Print what makes a shell complete commands."),
     "controller": Command(_ELSEWHERE, "", "Run one controller."),

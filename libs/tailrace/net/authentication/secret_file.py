@@ -9,7 +9,7 @@ from pathlib import Path
 
 from tailrace.config import Config, ConfigError
 from tailrace.net.authentication.proof import Secret
-from tailrace.private_files import private_opener
+from tailrace.private_files import write_private
 
 NAME = "cluster.secret"
 _KEY = "internal.secret.file"
@@ -44,9 +44,4 @@ def make_secret(data_dir: Path) -> None:
     path = data_dir / NAME
     if path.exists():
         return
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    with open(temporary, "w", opener=private_opener) as file:
-        file.write(secrets.token_hex(32) + "\n")
-        file.flush()
-        os.fsync(file.fileno())
-    temporary.replace(path)
+    write_private(path, f"{secrets.token_hex(32)}\n".encode())

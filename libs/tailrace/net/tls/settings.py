@@ -16,12 +16,12 @@ from typing import Final
 from tailrace.config import Config, ConfigError
 from tailrace.net.tls.ciphers import SUITES_OF_1_3, of_1_3, older_suites
 from tailrace.net.tls.distinguished_name import not_after_ms, subject_of
+from tailrace.net.tls.groups import limit_groups
 from tailrace.net.tls.pem import PemBlock, blocks, key_and_chain
 from tailrace.net.tls.reasons import said
 
 _VERSIONS: Final = {"TLSv1.2": ssl.TLSVersion.TLSv1_2, "TLSv1.3": ssl.TLSVersion.TLSv1_3}
 _ASKED: Final = {"none": ssl.CERT_NONE, "requested": ssl.CERT_OPTIONAL, "required": ssl.CERT_REQUIRED}
-_GROUP: Final = "prime256v1"  # of the key exchange
 _MOST_PEM_BYTES = 1 << 20
 
 
@@ -74,9 +74,7 @@ def server_context(settings: TlsSettings, now_ms: int) -> ssl.SSLContext:
     """Reads the files. Raises ConfigError; now_ms is wall time, for a certificate that has expired."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.options |= ssl.OP_NO_RENEGOTIATION | ssl.OP_NO_COMPRESSION | ssl.OP_CIPHER_SERVER_PREFERENCE
-    # The group that every client has (RFC 8446, section 9.1), and no other: Python can name one only, and among the
-    # defaults are ffdhe4096 to ffdhe8192, which a client chooses alone and which hold the event loop for 20 to 150 ms.
-    context.set_ecdh_curve(_GROUP)
+    limit_groups(context)
     limit_protocols(context, settings)
     text = keystore(settings)
     if text is None:

@@ -281,7 +281,7 @@ def openssl_says(*arguments: Any) -> str:
     return done.stdout + done.stderr
 
 
-@pytest.mark.parametrize("group", ["ffdhe2048", "ffdhe8192"])
+@pytest.mark.parametrize("group", ["ffdhe2048", "ffdhe8192", "P-384"])
 async def test_a_client_cannot_choose_a_costly_group(settings: TlsSettings, authority: Authority, group: str) -> None:
     """One key exchange with ffdhe8192 takes the server some 150 ms, which are the event loop's."""
     async with running(settings) as world:
@@ -291,11 +291,13 @@ async def test_a_client_cannot_choose_a_costly_group(settings: TlsSettings, auth
         assert world.names == [] and world.whys == ["the handshake failed: no suitable key share"]
 
 
-async def test_a_client_that_offers_another_group_first_is_asked_for_the_servers(
-    settings: TlsSettings, authority: Authority
-) -> None:
+@pytest.mark.parametrize(
+    ("groups", "taken"),
+    [("X25519", "X25519"), ("P-256", "ECDH, prime256v1"), ("X25519:P-256", "X25519"), ("P-384:X25519", "X25519")],
+)
+async def test_x25519_and_p256_are_taken(settings: TlsSettings, authority: Authority, groups: str, taken: str) -> None:
     async with running(settings) as world:
         where = f"{world.address.host}:{world.address.port}"
-        arguments = ("s_client", "-connect", where, "-groups", "X25519:P-256", "-CAfile", authority.certificate)
+        arguments = ("s_client", "-connect", where, "-groups", groups, "-CAfile", authority.certificate)
         said = await asyncio.to_thread(openssl_says, *arguments)
-        assert world.names == [None] and "ECDH, prime256v1" in said
+        assert world.names == [None] and f"Server Temp Key: {taken}" in said
