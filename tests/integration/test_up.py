@@ -240,6 +240,7 @@ def test_an_unknown_setting_is_refused_in_one_sentence(cluster: Cluster, tmp_pat
     ("arguments", "sentence"),
     [
         (("--listen", "127.0.0.1,bogus.invalid"), "bogus.invalid is no address of this machine"),
+        (("--listen", "0.0.0.0"), "--insecure"),
         (("--metadata-url", "mysql://here/there"), "metadata.url=[hidden]"),
         (("--metadata-url", "postgresql://me:hunter2@here/there"), "TAILRACE_METADATA_URL"),
         (("--set", "internal.listen=here"), "internal.listen='here' is not an IP address"),

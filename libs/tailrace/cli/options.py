@@ -41,6 +41,8 @@ def parse(arguments: Sequence[str], environ: Mapping[str, str]) -> UpOptions:
     parser = _parser(environ)
     given = parser.parse_args(arguments)
     settings = defaults(given.brokers, environ) | dict(_pair(parser, item) for item in given.set)
+    if given.insecure:
+        settings["allow.insecure.listeners"] = "true"
     if given.metadata_url:
         settings["metadata.url"] = given.metadata_url
     if given.quota_url:
@@ -124,6 +126,7 @@ def _parser(environ: Mapping[str, str]) -> argparse.ArgumentParser:
         metavar="URL",
         help="redis://HOST:PORT/DB; default: in memory; with a password: TAILRACE_QUOTA_URL",
     )
+    add("--insecure", action="store_true", help="let other machines use ports that ask for no login (--listen)")
     add("--set", metavar="KEY=VALUE", action="append", default=[], help=_SET)
     add("--no-restart", action="store_true", help="leave a dead child dead")
     add("--inline", action="store_true", help="all roles in one process and one event loop, for debuggers and tests")

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from ipaddress import ip_address
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from tailrace.config.hosts import is_loopback
 from tailrace.net.address import Address
 
 if TYPE_CHECKING:
@@ -71,14 +71,6 @@ def settings(
 def reachable(host: str, port: int) -> str:
     """An address that a client on this machine can use for a socket bound to `host`."""
     return str(Address(_WILDCARDS.get(host, host), port))
-
-
-def is_loopback(host: str) -> bool:
-    """Whether only this machine reaches a socket that is bound to the host."""
-    try:
-        return ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
 
 
 def bound(listeners: Iterable[Address]) -> str:

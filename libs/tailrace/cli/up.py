@@ -136,9 +136,11 @@ class Up:
         from tailrace.config import Config, ConfigError
         from tailrace.net.authentication.secret_file import make_secret, read_secret
         from tailrace.net.members.internal import internal_address
+        from tailrace.runtime.insecure_listeners import check_listeners
 
         try:
             config = Config.load("broker", None, os.environ, self.settings(self.instances[0]))
+            check_listeners(config, plan.ROLES)
             if not config.internal_secret_file:
                 make_secret(self.given.data_dir)
             secret = read_secret(config, self.given.data_dir)

@@ -13,6 +13,7 @@ from collections.abc import Mapping
 INHERITED = "tailrace.config.topic"
 
 BROKER_KEYS = {
+    "tailrace.runtime.insecure_listeners": ("allow.insecure.listeners", "health.open"),
     "tailrace.net.authentication.secret_file": ("internal.secret.file",),
     "tailrace.net.members.internal": ("internal.advertised.host", "internal.listen"),
     "tailrace.net.metadata.follower": ("controller.quorum.bootstrap.servers",),

@@ -37,6 +37,14 @@ def is_host(text: str) -> bool:
     return True
 
 
+def is_loopback(host: str) -> bool:
+    """Whether only this machine reaches a socket that is bound to the host."""
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
 @dataclass(frozen=True, slots=True)
 class Host:
     """One host; `reachable`: one that a client can connect to."""

@@ -11,6 +11,7 @@ class Values:
     admin_allowed_hosts: tuple[str, ...]
     admin_port: int
     advertised_listeners: tuple[str, ...] | None
+    allow_insecure_listeners: bool
     alter_config_policy_class_name: str | None
     alter_log_dirs_replication_quota_window_num: int
     alter_log_dirs_replication_quota_window_size_seconds: int
@@ -130,6 +131,7 @@ class Values:
     group_streams_num_standby_replicas: int
     group_streams_session_timeout_ms: int
     health_listen: str
+    health_open: bool
     health_port: int
     initial_broker_registration_timeout_ms: int
     inter_broker_listener_name: str | None

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 REFUSED = 1
 USAGE_ERROR = 2
+INSECURE = "allow.insecure.listeners=true"
 # A port, a right or space that the operator has to give; anything else is shown with its traceback.
 _OUTSIDE = {errno.EADDRINUSE, errno.EADDRNOTAVAIL, errno.EACCES, errno.ENOSPC, errno.EROFS}
 
@@ -78,7 +79,7 @@ def main(role: Role, arguments: Sequence[str] | None = None) -> None:
         raise SystemExit(role.commands[given[0]](given[1:]))
     options = _parser(role).parse_args(given)
     logs.configure(options.log_format or logs.default_format(), options.log_level)
-    config = load_config(role.name, options.config, options.set)
+    config = load_config(role.name, options.config, [*options.set, *([INSECURE] if options.insecure else ())])
     run_dir = Path(config.run_dir or Path(config.data_dir) / "run").absolute()
     FileReporter.refuse_a_second(run_dir, role.name, config.node_id)
     try:
@@ -198,6 +199,7 @@ def _parser(role: Role) -> argparse.ArgumentParser:
     )
     parser.add_argument("--config", metavar="FILE", help="a .properties file")
     parser.add_argument("--set", metavar="KEY=VALUE", action="append", default=[], help="one setting; may be repeated")
+    parser.add_argument("--insecure", action="store_true", help="let other machines use ports that ask for no login")
     parser.add_argument("--log-format", choices=logs.FORMATS, help="default: colour on a terminal, else logfmt")
     parser.add_argument("--log-level", choices=logs.LEVELS, default="info")
     return parser

@@ -18,6 +18,7 @@ from tailrace.net.authentication.secret_file import read_secret
 from tailrace.net.garbage_collection import SURVIVORS
 from tailrace.runtime import http, logs
 from tailrace.runtime.clock import SystemClock
+from tailrace.runtime.insecure_listeners import check_listeners
 from tailrace.runtime.role import Environment, Opened, Role
 from tailrace.runtime.run_files import boot_id
 from tailrace.runtime.start import cancelled_by
@@ -62,6 +63,7 @@ async def run_service(service: RoleInstance, stop: asyncio.Event, *, alone: bool
         sys.setswitchinterval(_SWITCH_SECONDS)
     _allow_open_files()
     messages.load_all()
+    check_listeners(service.config, [service.role.name])
     environment = environment_for(service)
     opened: Opened | None = None
     pages = http.Pages(

@@ -68,7 +68,7 @@ class TailraceContainer(DockerContainer):
         for node in range(self.brokers):
             self.with_bind_ports(_KAFKA + node, port + node)
         self.with_exposed_ports(_ADMIN)
-        command = ["up", "--brokers", str(self.brokers), "--port", str(_KAFKA)]
+        command = ["up", "--insecure", "--brokers", str(self.brokers), "--port", str(_KAFKA)]
         client = self.get_docker_client()
         if self._advertise and client.get_connection_mode() == ConnectionMode.docker_host:
             command += ["--advertise", f"{client.host()}:{port}"]

@@ -78,6 +78,8 @@ matchExpressions:
 internal.secret.file=/etc/tailrace/cluster.secret
 controller.quorum.bootstrap.servers={{ range $n := until (int .Values.controller.replicas) }}{{ if $n }},{{ end }}{{ $name }}-controller-{{ $n }}.{{ $name }}-controller.{{ $.Release.Namespace }}.svc:9190{{ end }}
 health.port=9404
+health.open=true
+allow.insecure.listeners=true
 gateway.port={{ include "tailrace.value" .Values.gateway.port }}
 gateway.advertised.host={{ .Values.gateway.advertisedHost | default (include "tailrace.gatewayHost" .) }}
 admin.port={{ include "tailrace.value" .Values.gateway.adminPort }}
