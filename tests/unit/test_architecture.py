@@ -82,7 +82,7 @@ VALUE_MODULES = frozenset(
     re.findall(
         r"\w+",
         """__future__ abc array base64 binascii bisect collections contextlib copy dataclasses decimal difflib enum
-        fnmatch functools hashlib heapq io ipaddress itertools json keyword math numbers operator re string struct
+        fnmatch functools hashlib heapq hmac io ipaddress itertools json keyword math numbers operator re string struct
         textwrap types typing uuid weakref zlib""",
     )
 )

@@ -1,1 +1,1 @@
-"""Authorization: which operation on which resource each request needs, and how it is refused. Pure."""
+"""Authentication and authorization: SASL exchanges, ACLs, and the rights that each request needs. Pure."""

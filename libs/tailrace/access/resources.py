@@ -10,8 +10,11 @@ from tailrace.errors import ErrorCode
 
 
 class AclOperation(IntEnum):
-    """The right to do something with a resource."""
+    """The right to do something with a resource. UNKNOWN, ANY and ALL are of ACLs and their filters alone."""
 
+    UNKNOWN = 0
+    ANY = 1
+    ALL = 2
     READ = 3
     WRITE = 4
     CREATE = 5
@@ -22,15 +25,22 @@ class AclOperation(IntEnum):
     DESCRIBE_CONFIGS = 10
     ALTER_CONFIGS = 11
     IDEMPOTENT_WRITE = 12
+    CREATE_TOKENS = 13
+    DESCRIBE_TOKENS = 14
+    TWO_PHASE_COMMIT = 15
 
 
 class ResourceType(IntEnum):
-    """The kind of a resource."""
+    """The kind of a resource. UNKNOWN and ANY are of ACLs and their filters alone."""
 
+    UNKNOWN = 0
+    ANY = 1
     TOPIC = 2
     GROUP = 3
     CLUSTER = 4
     TRANSACTIONAL_ID = 5
+    DELEGATION_TOKEN = 6
+    USER = 7
 
 
 CLUSTER_NAME: Final = "kafka-cluster"  # the only resource of its type

@@ -1,0 +1,1 @@
+"""Random ACLs, and Apache Kafka's own authorizer."""
