@@ -72,7 +72,7 @@ DIFFERENCES = (
     Difference(
         "features",
         "kraft.version, share.version, streams.version, and all levels of metadata.version up to 4.3",
-        "group.version and transaction.version as Kafka; metadata.version stays at 4.0-IV3; "
+        "group.version and transaction.version as Kafka; security.version; metadata.version stays at 4.0-IV3; "
         "eligible.leader.replicas.version stays at 1; what UpdateFeatures names twice is answered once, and the last "
         "level counts",
         "a feature that is not built has no levels, and eligible leader replicas are always kept",
@@ -134,7 +134,7 @@ DIFFERENCES = (
         "a group that moves from one to the other is assigned once more, and its members keep their partitions",
     ),
     Difference(
-        "share groups, streams groups, changes of SCRAM credentials, delegation tokens, telemetry",
+        "share groups, streams groups, delegation tokens, telemetry",
         "served",
         "not in ApiVersions",
         "an API that is not built is not advertised",

@@ -233,21 +233,6 @@ def test_removing_what_is_not_there_and_only_validating_change_nothing(target: T
     assert found(target, ("user", EXACT, entity["user"])) == []
 
 
-@capability
-def test_nobody_has_scram_credentials_which_kafka_configs_asks_for_beside_a_users_quotas(target: Target) -> None:
-    """KIP-554."""
-    assert target.ask(build(50, users=None), 0).results == []
-    one, two = unique("user"), unique("user")
-    answer = target.ask(build(50, users=[{"name": name} for name in (one, two, two)]), 0)
-    assert answer.error_code == 0
-    assert sorted((row.user, row.error_code, row.error_message) for row in answer.results) == sorted(
-        [
-            (one, 91, f"Attempt to describe a user credential that does not exist: {one}"),
-            (two, 92, f"Cannot describe SCRAM credentials for the same user twice in a single request: {two}"),
-        ]
-    )
-
-
 def test_the_admin_clients_of_python_have_no_quotas() -> None:
     """When one of them gets calls for quotas, it belongs among these tests."""
     for admin in (AdminClient, KafkaAdminClient, AIOKafkaAdminClient):

@@ -590,6 +590,29 @@ def describe_user_scram_credentials(stage: Stage, version: int) -> list[Ask]:
     return [Ask(build(50, users=users)) for users in (None, [{"name": "nobody"}], [{"name": "a"}, {"name": "a"}])]
 
 
+def alter_user_scram_credentials(stage: Stage, version: int) -> list[Ask]:
+    """Refused changes: other scripts want a cluster without users."""
+
+    def ask(*changes: dict[str, Any]) -> Ask:
+        deletions = [change for change in changes if len(change) == len(deletion())]
+        return Ask(build(51, deletions=deletions, upsertions=[one for one in changes if one not in deletions]))
+
+    def deletion(mechanism: int = 1) -> dict[str, Any]:
+        return {"name": "nobody", "mechanism": mechanism}
+
+    def upsertion(name: str = "nobody", iterations: int = 4096) -> dict[str, Any]:
+        return {**deletion(), "name": name, "iterations": iterations, "salt": b"s", "salted_password": b"p" * 32}
+
+    return [
+        ask(),
+        *(ask(deletion(mechanism)) for mechanism in (0, 1, 3)),
+        *(ask(upsertion(iterations=iterations)) for iterations in (4095, 16_385)),
+        ask(upsertion(name="")),
+        ask(upsertion(), upsertion()),
+        ask(deletion(), upsertion()),
+    ]
+
+
 def create_acls(stage: Stage, version: int) -> list[Ask]:
     fields = {"resource_type": 2, "resource_pattern_type": 3, "operation": 3, "permission_type": 3}
     acl = {"resource_name": stage.topic.name, "principal": "User:a", "host": "*", **fields}
@@ -662,6 +685,7 @@ ROWS: dict[int, Row] = {
     48: describe_client_quotas,
     50: describe_user_scram_credentials,
     49: alter_client_quotas,
+    51: alter_user_scram_credentials,
     55: describe_quorum,
     57: update_features,
     60: describe_cluster,

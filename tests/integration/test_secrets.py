@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import json
 import os
 import re
@@ -19,17 +21,39 @@ from support.postgres import Postgres
 from support.raw import Raw
 from support.redis_server import RedisServer
 from support.waiting import HUNG_S, until
+from tailrace.access.scram import ScramMechanism, credential_of
 from tailrace.config.config import environment_name
 from tailrace.config.definition import Type
 from tailrace.config.definitions import DEFINITIONS
 from tailrace.kafka.resources import ConfigResource
 from tailrace.net.address import Address
 from tailrace.testing import Cluster
-from tailrace.wire.messages import DescribeConfigsRequest, IncrementalAlterConfigsRequest
+from tailrace.wire.messages import (
+    AlterUserScramCredentialsRequest,
+    DescribeConfigsRequest,
+    DescribeUserScramCredentialsRequest,
+    IncrementalAlterConfigsRequest,
+)
 
 MARK = "canary7f3a"
 KEPT = "canary9c1b"  # of dynamic configs, which the metadata log and its copies keep, as in Apache Kafka
-MARKS = re.compile(f"{MARK}|{KEPT}".encode())
+SALTED = hashlib.sha256(MARK.encode()).digest()  # of a user, whose keys the metadata log keeps
+USER = credential_of(ScramMechanism.SCRAM_SHA_256, b"salt", SALTED, 4096)
+
+
+def forms(key: bytes) -> list[bytes]:
+    """The ways in which bytes are written."""
+    return [key, key.hex().encode(), base64.b64encode(key), repr(key)[2:-1].encode()]
+
+
+MARKS = re.compile(
+    b"|".join(
+        [
+            f"{MARK}|{KEPT}".encode(),
+            *(re.escape(form) for key in (SALTED, USER.stored_key, USER.server_key) for form in forms(key)),
+        ]
+    )
+)
 ROLES = ("controller", "broker", "coordinator", "quota", "gateway")
 DYNAMIC = ("sasl.jaas.config", "listener.name.client.ssl.keystore.password")
 PARAMETERS = {"broker_id": "0", "topic_name": "canary", "partition_id": "0", "name": "metadata.url", "config_type": "0"}
@@ -60,6 +84,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory, postgres: Postgres) -> Ite
         ) as started:
             started.create_topic("canary")
             set_dynamic_secrets(started)
+            set_user(started)
             yield started
 
 
@@ -84,6 +109,18 @@ def set_dynamic_secrets(cluster: Cluster) -> None:
             answer = connection.ask(IncrementalAlterConfigsRequest(resources=[one], validate_only=False), 1)
         assert bool(answer.responses[0].error_code) == (not broker)
         assert not marked(str(answer))
+
+
+def set_user(cluster: Cluster) -> None:
+    """And what is told of it."""
+    row = AlterUserScramCredentialsRequest.ScramCredentialUpsertion
+    user = row(name="canary", mechanism=1, iterations=4096, salt=USER.salt, salted_password=SALTED)
+    with raw(cluster) as connection:
+        answer = connection.ask(AlterUserScramCredentialsRequest(deletions=[], upsertions=[user]), 0)
+        assert [(one.user, one.error_code) for one in answer.results] == [("canary", 0)]
+        told = connection.ask(DescribeUserScramCredentialsRequest(users=None), 0)
+    assert [one.user for one in told.results] == ["canary"]
+    assert not marked(str(answer)) and not marked(str(told))
 
 
 @pytest.mark.parametrize("name", ["0", ""])

@@ -215,6 +215,7 @@ RULES: Final[Mapping[int, tuple[Check, ...]]] = {
     ApiKey.DESCRIBE_CLIENT_QUOTAS: _cluster(_O.DESCRIBE_CONFIGS),
     ApiKey.ALTER_CLIENT_QUOTAS: _cluster(_O.ALTER_CONFIGS),
     ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS: _cluster(_O.DESCRIBE),
+    ApiKey.ALTER_USER_SCRAM_CREDENTIALS: _cluster(_O.ALTER),
     ApiKey.DESCRIBE_QUORUM: _cluster(_O.DESCRIBE),
     ApiKey.UPDATE_FEATURES: _cluster(_O.ALTER),
     ApiKey.DESCRIBE_CLUSTER: (Operations("include_cluster_authorized_operations", _CLUSTER),),

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import asdict
+from dataclasses import asdict, fields
 from struct import Struct
 from typing import Any, Final
 from uuid import UUID
 
+from tailrace.config.definition import HIDDEN
 from tailrace.coordination import group_records, transaction_records
 from tailrace.coordination.consumer_group_records import ConsumerGroupRecordRemoved
 from tailrace.coordination.fields import BadRecord
@@ -44,18 +45,17 @@ _GROUP_KEYS: Final = {
     23: "StreamsGroupTopology",
 }
 _REGULAR_EXPRESSION: Final = 16
+_SCRAM_CREDENTIAL: Final = bytes((codec.FRAME_VERSION, 11))  # how its bytes begin
 # Of the metadata log by api key: what Kafka writes and we have other versions of, or no place for.
 _METADATA_NAMES: Final = {
     0: "RegisterBrokerRecord",
     3: "PartitionRecord",
     5: "PartitionChangeRecord",
     10: "DelegationTokenRecord",
-    11: "UserScramCredentialRecord",
     17: "BrokerRegistrationChangeRecord",
     18: "AccessControlEntryRecord",
     19: "RemoveAccessControlEntryRecord",
     21: "ZkMigrationStateRecord",
-    22: "RemoveUserScramCredentialRecord",
     23: "BeginTransactionRecord",
     24: "EndTransactionRecord",
     25: "AbortTransactionRecord",
@@ -114,16 +114,19 @@ def _strings(key: bytes) -> Iterator[str]:
 
 
 def metadata_record(record: Record) -> Row:
-    """A record of `__cluster_metadata`."""
+    """A record of `__cluster_metadata`; keys that check passwords are hidden."""
     value = record.value or b""
     try:
         found = codec.decode(value)
     except codec.MalformedRecord as error:
+        if value[:2] == _SCRAM_CREDENTIAL:
+            return {"type": "unknown", "error": str(error), "bytes": HIDDEN}
         name = _METADATA_NAMES.get(value[1]) if value[:1] == bytes((codec.FRAME_VERSION,)) and len(value) > 1 else None
         if name is not None:
             return {"type": name, "bytes": value.hex()}
         return {"type": "unknown", "error": str(error), "bytes": value.hex()}
-    return {"type": type(found).__name__, **_plain(asdict(found))}
+    secrets = dict.fromkeys((field.name for field in fields(found) if not field.repr), HIDDEN)
+    return {"type": type(found).__name__, **_plain(asdict(found)), **secrets}
 
 
 def _plain(value: Any) -> Any:

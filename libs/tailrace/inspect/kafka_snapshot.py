@@ -7,6 +7,7 @@ from dataclasses import replace
 from struct import Struct
 from typing import Final
 
+from tailrace.kafka.features import SECURITY_VERSION
 from tailrace.metadata import codec
 from tailrace.metadata.image import MetadataImage
 from tailrace.metadata.records import ProducerIdsRecord
@@ -15,6 +16,7 @@ from tailrace.records.record import Record, build
 
 # What a Kafka node is to serve, whatever the level here: group protocols of KIP-848.
 _FEATURES: Final = {"group.version": 1}
+_OUR_FEATURES: Final = frozenset({SECURITY_VERSION})
 _OURS_FROM: Final = 10_000
 _BATCH_RECORDS: Final = 1000
 _KEY: Final = Struct(">hh")  # version, type
@@ -30,7 +32,8 @@ def file_name(image: MetadataImage) -> str:
 
 def encode(image: MetadataImage, now_ms: int) -> bytes:
     """The snapshot's bytes."""
-    image = replace(image, features={**image.features, **_FEATURES})
+    features = {name: level for name, level in image.features.items() if name not in _OUR_FEATURES}
+    image = replace(image, features={**features, **_FEATURES})
     values = list(_values(image))
     offset, parts = 0, []
     for records, control in _batches(values, now_ms):

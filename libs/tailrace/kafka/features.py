@@ -9,6 +9,7 @@ from typing import Final, NamedTuple
 METADATA_VERSION: Final = "metadata.version"
 ELIGIBLE_LEADER_REPLICAS_VERSION: Final = "eligible.leader.replicas.version"
 GROUP_VERSION: Final = "group.version"
+SECURITY_VERSION: Final = "security.version"
 TRANSACTION_VERSION: Final = "transaction.version"
 
 
@@ -24,11 +25,12 @@ class Levels(NamedTuple):
 
 # metadata.version: from 3.3-IV3, Kafka 4's lowest, to 4.0-IV3, whose brokers use nothing that the image does not hold.
 # Eligible leader replicas (KIP-966) are always kept. Transactions: 0 and 1 as before KIP-890, 2 with its protocol.
-# Groups: 1 with the consumer protocol (KIP-848).
+# Groups: 1 with the consumer protocol (KIP-848). Security, a feature of ours: 1 with SCRAM credentials (KIP-554).
 SUPPORTED: Final[Mapping[str, Levels]] = {
     ELIGIBLE_LEADER_REPLICAS_VERSION: Levels(1, 1),
     GROUP_VERSION: Levels(0, 1),
     METADATA_VERSION: Levels(7, 25),
+    SECURITY_VERSION: Levels(0, 1),
     TRANSACTION_VERSION: Levels(0, 2),
 }
 # What a new cluster begins with.

@@ -95,6 +95,18 @@ def _uuid(data: bytes) -> UUID:
     return UUID(bytes=data)
 
 
+def _write_bytes(out: bytearray, value: bytes) -> None:
+    write_unsigned(out, len(value) + 1)
+    out += value
+
+
+def _read_bytes(reader: _Reader) -> bytes:
+    length = reader.uvarint() - 1
+    if length < 0:
+        raise MalformedRecord("null where bytes must be")
+    return reader.take(length)
+
+
 def _write_uuid(out: bytearray, value: UUID) -> None:
     out += value.bytes
 
@@ -103,6 +115,7 @@ _INT8, _INT16, _UINT16, _INT32, _INT64 = (_number(layout) for layout in "bhHiq")
 _FLOAT64, _BOOL = _number("d"), _number("?")
 _STRING = _Type(_write_string, _read_string)
 _NULLABLE_STRING = _Type(_write_string, _read_nullable_string)
+_BYTES = _Type(_write_bytes, _read_bytes)
 _UUID = _Type(_write_uuid, lambda reader: _uuid(reader.take(16)))
 
 
@@ -268,6 +281,19 @@ _SCHEMAS: Final[dict[type, tuple[int, int, tuple[_Field, ...], tuple[_Tagged, ..
         ),
     ),
     r.RemoveTopicRecord: (9, 0, (("topic_id", _UUID),), ()),
+    r.UserScramCredentialRecord: (
+        11,
+        0,
+        (
+            ("name", _STRING),
+            ("mechanism", _INT8),
+            ("salt", _BYTES),
+            ("stored_key", _BYTES),
+            ("server_key", _BYTES),
+            ("iterations", _INT32),
+        ),
+        (),
+    ),
     r.FeatureLevelRecord: (12, 0, (("name", _STRING), ("feature_level", _INT16)), ()),
     r.ClientQuotaRecord: (14, 0, (("entity", _ENTITY), ("key", _STRING), ("value", _FLOAT64), ("remove", _BOOL)), ()),
     r.ProducerIdsRecord: (
@@ -283,6 +309,7 @@ _SCHEMAS: Final[dict[type, tuple[int, int, tuple[_Field, ...], tuple[_Tagged, ..
         ((0, "fenced", _INT8), (1, "in_controlled_shutdown", _INT8), (2, "log_dirs", _UUIDS)),
     ),
     r.NoOpRecord: (20, 0, (), ()),
+    r.RemoveUserScramCredentialRecord: (22, 0, (("name", _STRING), ("mechanism", _INT8)), ()),
     r.ClusterRecord: (10000, 0, (("cluster_id", _STRING),), ()),
     r.ServiceRecord: (
         10001,

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import TypeAlias, TypeVar
 from uuid import UUID
 
-from tailrace.metadata.records import NO_LEADER, BrokerFeature, Endpoint
+from tailrace.metadata.records import NO_LEADER, BrokerFeature, Endpoint, UserScramCredentialRecord
 
 QuotaKey: TypeAlias = tuple[tuple[str, str | None], ...]  # ((entity type, name or None for default), ...), sorted
 ResourceKey: TypeAlias = tuple[int, str]  # (config resource type, name)
@@ -109,6 +109,7 @@ class MetadataImage:
     shards: Mapping[tuple[str, int], ShardImage] = field(default_factory=dict)
     configs: Mapping[ResourceKey, Mapping[str, str]] = field(default_factory=dict)
     quotas: Mapping[QuotaKey, Mapping[str, float]] = field(default_factory=dict)
+    scram: Mapping[str, Mapping[int, UserScramCredentialRecord]] = field(default_factory=dict)  # by user and mechanism
     features: Mapping[str, int] = field(default_factory=dict)
     next_producer_id: int = 0
 

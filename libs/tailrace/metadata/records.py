@@ -5,7 +5,7 @@ Four records are ours, with api keys from 10000: ClusterRecord, ServiceRecord, R
 How they look as bytes is in codec.py.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TypeAlias
 from uuid import UUID
 
@@ -167,6 +167,26 @@ class ClientQuotaRecord:
 
 
 @dataclass(frozen=True, slots=True)
+class UserScramCredentialRecord:
+    """A user's credential for one SCRAM mechanism (KIP-554): enough to check a password, not enough to log in with."""
+
+    name: str
+    mechanism: int
+    salt: bytes = field(repr=False)
+    stored_key: bytes = field(repr=False)
+    server_key: bytes = field(repr=False)
+    iterations: int
+
+
+@dataclass(frozen=True, slots=True)
+class RemoveUserScramCredentialRecord:
+    """A user's credential for one SCRAM mechanism is gone."""
+
+    name: str
+    mechanism: int
+
+
+@dataclass(frozen=True, slots=True)
 class ProducerIdsRecord:
     """A block of producer ids went to a broker; next_producer_id starts the next block."""
 
@@ -235,6 +255,8 @@ MetadataRecord: TypeAlias = (
     | PartitionChangeRecord
     | ConfigRecord
     | ClientQuotaRecord
+    | UserScramCredentialRecord
+    | RemoveUserScramCredentialRecord
     | ProducerIdsRecord
     | FeatureLevelRecord
     | NoOpRecord

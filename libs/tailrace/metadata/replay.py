@@ -31,10 +31,12 @@ from tailrace.metadata.records import (
     RegisterBrokerRecord,
     RemoveServiceRecord,
     RemoveTopicRecord,
+    RemoveUserScramCredentialRecord,
     ServiceRecord,
     ShardOwnerRecord,
     TopicRecord,
     UnregisterBrokerRecord,
+    UserScramCredentialRecord,
 )
 
 T = TypeVar("T")
@@ -187,7 +189,7 @@ def change_partition(draft: _Draft, record: PartitionChangeRecord) -> None:
     partitions[record.partition_id] = changed(partitions[record.partition_id], record)
 
 
-def _nested(draft: _Draft, name: str, key: Any, inner: str, value: Any) -> None:
+def _nested(draft: _Draft, name: str, key: Any, inner: str | int, value: Any) -> None:
     """Sets (or with None removes) one inner value of a mapping of mappings, dropping what becomes empty."""
     mapping = draft.mapping(name)
     changed = {**mapping.get(key, {}), inner: value}
@@ -205,6 +207,14 @@ def _config(draft: _Draft, record: ConfigRecord) -> None:
 
 def _client_quota(draft: _Draft, record: ClientQuotaRecord) -> None:
     _nested(draft, "quotas", quota_key(record.entity), record.key, None if record.remove else record.value)
+
+
+def _scram_credential(draft: _Draft, record: UserScramCredentialRecord) -> None:
+    _nested(draft, "scram", record.name, record.mechanism, record)
+
+
+def _remove_scram_credential(draft: _Draft, record: RemoveUserScramCredentialRecord) -> None:
+    _nested(draft, "scram", record.name, record.mechanism, None)
 
 
 def _producer_ids(draft: _Draft, record: ProducerIdsRecord) -> None:
@@ -253,6 +263,8 @@ RULES: dict[type, Callable[[_Draft, Any], None]] = {
     PartitionChangeRecord: change_partition,
     ConfigRecord: _config,
     ClientQuotaRecord: _client_quota,
+    UserScramCredentialRecord: _scram_credential,
+    RemoveUserScramCredentialRecord: _remove_scram_credential,
     ProducerIdsRecord: _producer_ids,
     FeatureLevelRecord: _feature_level,
     NoOpRecord: _no_op,

@@ -48,6 +48,8 @@ def to_records(image: MetadataImage) -> Iterator[MetadataRecord]:
     for entity, quotas in image.quotas.items():
         for key, rate in quotas.items():
             yield ClientQuotaRecord(tuple(QuotaEntity(*part) for part in entity), key, rate)
+    for credentials in image.scram.values():
+        yield from credentials.values()
     for shard in image.shards.values():
         yield ShardOwnerRecord(shard.topic, shard.partition, shard.owner, shard.shard_epoch)
     yield ProducerIdsRecord(-1, -1, image.next_producer_id)

@@ -276,6 +276,16 @@ def _describe_topic_partitions(
     )
 
 
+def _alter_user_scram_credentials(
+    request: m.AlterUserScramCredentialsRequest, version: int, code: int, message: str | None
+) -> m.AlterUserScramCredentialsResponse:
+    names = dict.fromkeys(asked.name for asked in [*request.deletions, *request.upsertions])
+    row = m.AlterUserScramCredentialsResponse.AlterUserScramCredentialsResult
+    return m.AlterUserScramCredentialsResponse(
+        results=[row(user=name, error_code=code, error_message=message) for name in names]
+    )
+
+
 def _alter_client_quotas(
     request: m.AlterClientQuotasRequest, version: int, code: int, message: str | None
 ) -> m.AlterClientQuotasResponse:
@@ -420,6 +430,7 @@ _TABLE: dict[int, Callable[..., Any]] = {
     ApiKey.CREATE_PARTITIONS: _create_partitions,
     ApiKey.DELETE_GROUPS: _delete_groups,
     ApiKey.ALTER_CLIENT_QUOTAS: _alter_client_quotas,
+    ApiKey.ALTER_USER_SCRAM_CREDENTIALS: _alter_user_scram_credentials,
     ApiKey.ELECT_LEADERS: _elect_leaders,
     ApiKey.DESCRIBE_PRODUCERS: _describe_producers,
     ApiKey.ADD_PARTITIONS_TO_TXN: _add_partitions_to_txn,

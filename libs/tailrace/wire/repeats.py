@@ -156,6 +156,7 @@ RULES: Mapping[ApiKey, Mapping[str, Rule]] = {
     ApiKey.LIST_CONFIG_RESOURCES: {"resource_types": VALUES},
     ApiKey.DESCRIBE_TOPIC_PARTITIONS: {"topics": _TOPICS_BY_NAME},
     ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS: {"users": _REFUSED},
+    ApiKey.ALTER_USER_SCRAM_CREDENTIALS: {"deletions": _REFUSED, "upsertions": _REFUSED},
     ApiKey.DESCRIBE_QUORUM: {"topics": _PER_ROW, "topics.partitions": _PER_ROW},
     ApiKey.ALTER_PARTITION: {
         "topics": _ROLES,

@@ -74,6 +74,7 @@ ERROR_PLACES: Final[Mapping[int, tuple[str, ...]]] = {
     ApiKey.OFFSET_DELETE: (_TOP, _PARTITIONS),
     ApiKey.DESCRIBE_CLIENT_QUOTAS: (_TOP,),
     ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS: (_TOP, "results:user"),
+    ApiKey.ALTER_USER_SCRAM_CREDENTIALS: ("results:user",),
     ApiKey.ALTER_CLIENT_QUOTAS: ("entries:",),
     ApiKey.DESCRIBE_QUORUM: (_TOP, "topics:topic_name partitions:partition_index"),
     ApiKey.UPDATE_FEATURES: (_TOP, "results:feature"),

@@ -66,6 +66,7 @@ _TXN_COMMIT = m.TxnOffsetCommitRequest.TxnOffsetCommitRequestTopic
 _FETCH_GROUP = m.OffsetFetchRequest.OffsetFetchRequestGroup
 _FETCH_TOPIC = _FETCH_GROUP.OffsetFetchRequestTopics
 _ADD = m.AddPartitionsToTxnRequest
+_DELETION = m.AlterUserScramCredentialsRequest.ScramCredentialDeletion
 _ADDED = _ADD.AddPartitionsToTxnTopic
 
 
@@ -155,6 +156,9 @@ REQUESTS: dict[ApiKey, list[tuple[int, Any]]] = {
     ApiKey.DESCRIBE_CLIENT_QUOTAS: [(1, m.DescribeClientQuotasRequest(components=[]))],
     ApiKey.ALTER_CLIENT_QUOTAS: [(1, m.AlterClientQuotasRequest(entries=[]))],
     ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS: [(0, m.DescribeUserScramCredentialsRequest(users=None))],
+    ApiKey.ALTER_USER_SCRAM_CREDENTIALS: [
+        (0, m.AlterUserScramCredentialsRequest(deletions=[_DELETION(name="u", mechanism=1)], upsertions=[]))
+    ],
     ApiKey.DESCRIBE_QUORUM: [(2, m.DescribeQuorumRequest(topics=[]))],
     ApiKey.UPDATE_FEATURES: [(2, m.UpdateFeaturesRequest(feature_updates=[]))],
     ApiKey.DESCRIBE_CLUSTER: [(2, m.DescribeClusterRequest(include_cluster_authorized_operations=True))],

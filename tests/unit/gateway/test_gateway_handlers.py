@@ -13,7 +13,7 @@ from support.sessions import Holder, session_of
 from tailrace.clock import ManualClock
 from tailrace.errors import ApiError, ErrorCode
 from tailrace.metadata.image import BrokerImage, MetadataImage, PartitionImage, ServiceImage, ShardImage, TopicImage
-from tailrace.metadata.records import Endpoint
+from tailrace.metadata.records import Endpoint, UserScramCredentialRecord
 from tailrace.net.context import Context
 from tailrace.net.dispatch import Service, answer
 from tailrace.net.identity import Identity
@@ -513,16 +513,21 @@ async def test_acls_are_answered_as_by_kafka_without_an_authorizer(version: int)
         assert said == [(ErrorCode.SECURITY_DISABLED, "No Authorizer is configured.")] * 2
 
 
-async def test_scram_credentials_are_answered_as_by_kafka_where_nobody_has_any() -> None:
+async def test_of_scram_credentials_mechanisms_and_iterations_are_told_and_no_keys() -> None:
     """kafka-configs.sh asks for them before it shows a user's quotas."""
-    service: Any = Service(Stub(image()), HANDLERS, APIS, structlog.get_logger(), memory=RoleMemory())
+    keys = (b"salt", b"stored", b"server")
+    carol = {mechanism: UserScramCredentialRecord("carol", mechanism, *keys, 4096 * mechanism) for mechanism in (2, 1)}
+    service: Any = Service(
+        Stub(image(scram={"carol": carol})), HANDLERS, APIS, structlog.get_logger(), memory=RoleMemory()
+    )
     key, row = ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS, m.DescribeUserScramCredentialsRequest.UserName
     for users, expected in (
-        (None, []),
-        ([], []),
+        (None, [("carol", 0, "")]),
+        ([], [("carol", 0, "")]),
         (
-            ["alice", "bob", "alice"],
+            ["carol", "alice", "bob", "alice"],
             [
+                ("carol", 0, ""),
                 ("alice", 92, "Cannot describe SCRAM credentials for the same user twice in a single request: alice"),
                 ("bob", 91, "Attempt to describe a user credential that does not exist: bob"),
             ],
@@ -534,6 +539,8 @@ async def test_scram_credentials_are_answered_as_by_kafka_where_nobody_has_any()
         told = encodes(await answer(service, request, context(key, 0)), key, 0)
         assert told.error_code == 0
         assert [(one.user, one.error_code, one.error_message) for one in told.results] == expected
+        infos = [(info.mechanism, info.iterations) for info in told.results[0].credential_infos]
+        assert infos == [(1, 4096), (2, 8192)] and not any(key in str(told).encode() for key in keys)
 
 
 async def pages(limit: int, *names: str) -> list[list[tuple[str, list[int]]]]:
@@ -672,8 +679,8 @@ async def test_api_versions_lists_the_routes_and_the_finalized_features(version:
         ]
         supported = {f.name: (f.min_version, f.max_version) for f in answer.supported_features}
         # As Kafka 4.3.1: no metadata.version below 3.3-IV3, and what may be off is told from version 4 on only.
-        may_be_off = {"group.version": (0, 1), "transaction.version": (0, 2)} if version >= 4 else {}
-        assert supported == {elr: (1, 1), "metadata.version": (7, 25), **may_be_off}
+        may_be_off = {"group.version": (0, 1), "security.version": (0, 1), "transaction.version": (0, 2)}
+        assert supported == {elr: (1, 1), "metadata.version": (7, 25), **(may_be_off if version >= 4 else {})}
 
 
 @pytest.mark.parametrize(("name", "software_version"), [("", "1"), ("-a", "1"), ("a", "1-"), ("a b", "1")])

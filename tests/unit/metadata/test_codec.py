@@ -15,7 +15,8 @@ _INTS = {
     "partition_id": 31, "broker_id": 31, "leader": 31, "leader_epoch": 31, "partition_epoch": 31, "service_id": 31,
     "partition": 31, "owner": 31, "shard_epoch": 31, "broker_epoch": 63, "service_epoch": 63, "next_producer_id": 63,
     "port": 15, "security_protocol": 15, "min_supported_version": 15, "max_supported_version": 15, "feature_level": 15,
-    "resource_type": 7, "leader_recovery_state": 7, "fenced": 7, "in_controlled_shutdown": 7,
+    "resource_type": 7, "mechanism": 7, "leader_recovery_state": 7, "fenced": 7, "in_controlled_shutdown": 7,
+    "iterations": 31,
 }  # fmt: skip
 _INT32S = st.lists(st.integers(-(2**31), 2**31 - 1), max_size=4).map(tuple)
 
@@ -37,6 +38,8 @@ def value_of(cls: type, field: "dataclasses.Field[Any]") -> st.SearchStrategy[An
         return st.none() | arrays if "None" in kind else arrays
     if "UUID" in kind:
         return st.uuids()
+    if "bytes" in kind:
+        return st.binary(max_size=70)
     if "str" in kind:
         return st.none() | st.text() if "None" in kind else st.text()
     if "bool" in kind:

@@ -42,7 +42,10 @@ def _possible(image: MetadataImage, step: int) -> list[r.MetadataRecord]:
         r.ServiceRecord("coordinator", step % 2, step, UUID(int=step), ()),
         r.ClusterRecord(f"cluster-{step}"),
         r.NoOpRecord(),
+        r.UserScramCredentialRecord(f"u{step % 2}", 1 + step % 2, b"salt", b"stored", b"server", 4096 + step),
     ]
+    for user, credentials in image.scram.items():
+        possible += [r.RemoveUserScramCredentialRecord(user, mechanism) for mechanism in credentials]
     if (name := f"t{step % 4}") not in image.topics:
         possible.append(r.TopicRecord(name, topic_id(step)))
     for known in image.topics.values():
@@ -80,7 +83,7 @@ def test_a_snapshot_rebuilds_the_image(history: list[r.MetadataRecord]) -> None:
 @given(histories(), histories())
 def test_an_image_never_changes(first: list[r.MetadataRecord], second: list[r.MetadataRecord]) -> None:
     image = replay(MetadataImage(), first, 1, 1)
-    kept = {name: dict(getattr(image, name)) for name in ("topics", "brokers", "configs", "quotas", "shards")}
+    kept = {name: dict(getattr(image, name)) for name in ("topics", "brokers", "configs", "quotas", "scram", "shards")}
     known = {topic.topic_id for topic in image.topics.values()}
     replay(image, [record for record in second if not isinstance(record, r.TopicRecord) and _applies(record)], 2, 1)
     assert known == {topic.topic_id for topic in image.topics.values()}

@@ -4,7 +4,13 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any
 
 from tailrace.errors import ApiError, ErrorCode
-from tailrace.metadata.records import ClientQuotaRecord, ConfigRecord, MetadataRecord, RegisterBrokerRecord
+from tailrace.metadata.records import (
+    ClientQuotaRecord,
+    ConfigRecord,
+    MetadataRecord,
+    RegisterBrokerRecord,
+    UserScramCredentialRecord,
+)
 
 # Two names of a row, escaped, are one key: an index of PostgreSQL holds 2,704 bytes.
 MAX_NAME_BYTES = 512
@@ -42,9 +48,14 @@ def _of_broker(record: RegisterBrokerRecord) -> _Texts:
     yield "rack", record.rack, MAX_NAME_BYTES
 
 
+def _of_credential(record: UserScramCredentialRecord) -> _Texts:
+    yield "name of the user", record.name, MAX_NAME_BYTES
+
+
 # All other text of records is a topic's name, a role or an address, which have rules of their own.
 _TEXTS: Mapping[type, Callable[[Any], _Texts]] = {
     ConfigRecord: _of_config,
     ClientQuotaRecord: _of_quota,
     RegisterBrokerRecord: _of_broker,
+    UserScramCredentialRecord: _of_credential,
 }

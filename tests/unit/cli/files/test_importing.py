@@ -38,11 +38,12 @@ from tailrace.metadata import codec
 from tailrace.metadata.codec import MalformedRecord
 from tailrace.metadata.image import MetadataImage
 from tailrace.metadata.kraft import Replayed
-from tailrace.metadata.records import ConfigRecord, PartitionRecord
+from tailrace.metadata.records import ConfigRecord, PartitionRecord, UserScramCredentialRecord
 from tailrace.net.metadata.batches import Snapshot, decode_snapshot
 from tailrace.records.markers import COMMIT
 
-SCRAM = b"\x01\x0b\x00\x06alice\x01\x00"
+SCRAM = UserScramCredentialRecord("alice", 1, b"salt", b"stored", b"server", 4096)
+TOKEN = b"\x01\x0a\x00\x00"
 UNKNOWN = b"\x01\x63\x00\x00"
 
 
@@ -323,10 +324,11 @@ def test_a_directory_that_is_named_twice_is_refused_with_a_sentence(kafka: Path,
 def test_records_of_transactions_count_when_they_end_and_what_has_no_place_is_told(kafka: Path, tmp_path: Path) -> None:
     values = [codec.encode(record) for record in topic_records((7,))]
     other = codec.encode(topic_records((7,))[1])
-    write_metadata(kafka, [BEGIN, *values, END, SCRAM, BEGIN, other[:-3] + b"99\x00", ABORT])
+    write_metadata(kafka, [BEGIN, *values, END, codec.encode(SCRAM), TOKEN, BEGIN, other[:-3] + b"99\x00", ABORT])
     done = run("import-kafka", kafka, "--data", tmp_path / "new")
     assert done.exit_code == 0, done.output
-    assert "Left out: 1 SCRAM credential" in done.output
+    assert "Left out: 1 delegation token" in done.output
+    assert image_of(tmp_path / "new").scram == {"alice": {1: SCRAM}}
     assert image_of(tmp_path / "new").config(2, "orders") == {"retention.ms": "-1"}
 
 

@@ -9,7 +9,7 @@ import pytest
 from support.metadata import CLUSTER_ID, after, cluster
 from tailrace.config import Config
 from tailrace.errors import ApiError, ErrorCode
-from tailrace.kafka.features import GROUP_VERSION, INITIAL, TRANSACTION_VERSION
+from tailrace.kafka.features import GROUP_VERSION, INITIAL, SECURITY_VERSION, TRANSACTION_VERSION
 from tailrace.metadata import records as r
 from tailrace.metadata.image import MetadataImage
 from tailrace.metadata.replay import replay
@@ -138,7 +138,12 @@ def test_a_broker_that_does_not_know_a_finalized_level_may_not_register() -> Non
     def register(*rows: tuple[str, int, int], image: MetadataImage = NEW) -> Any:
         return brokers.register(image, registering(*rows), Config({}), is_connected=False)
 
-    others = (("metadata.version", 7, 25), ("eligible.leader.replicas.version", 1, 1), (GROUP_VERSION, 0, 1))
+    others = (
+        ("metadata.version", 7, 25),
+        ("eligible.leader.replicas.version", 1, 1),
+        (GROUP_VERSION, 0, 1),
+        (SECURITY_VERSION, 0, 1),
+    )
     with pytest.raises(ApiError) as refused:
         register(*others, (TRANSACTION_VERSION, 0, 1))
     assert (refused.value.code, refused.value.message) == (
@@ -147,10 +152,10 @@ def test_a_broker_that_does_not_know_a_finalized_level_may_not_register() -> Non
         "The broker wants a version between 0 and 1, inclusive.",
     )
     (record, *_) = register(*others, (TRANSACTION_VERSION, 0, 2)).records
-    assert record.features[3] == r.BrokerFeature(TRANSACTION_VERSION, 0, 2)
+    assert record.features[4] == r.BrokerFeature(TRANSACTION_VERSION, 0, 2)
     with pytest.raises(ApiError):
         register()
-    named_later = (GROUP_VERSION, TRANSACTION_VERSION)
+    named_later = (GROUP_VERSION, SECURITY_VERSION, TRANSACTION_VERSION)
     before_them = {name: level for name, level in INITIAL.items() if name not in named_later}
     assert register(image=replace(NEW, features=before_them)).records
 

@@ -79,7 +79,7 @@ BOUNDED_OTHERWISE = {
     ApiKey.SYNC_GROUP: "the largest record of a group",
     ApiKey.CONSUMER_GROUP_HEARTBEAT: "the partitions of one member",
     ApiKey.DESCRIBE_ACLS: "refused",
-    ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS: "no credentials",
+    ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS: "the users that a cluster may have",
 }
 # A row of the answer for each row of the request, with what stands there and fields of a fixed size.
 ROW_BY_ROW = {
@@ -90,6 +90,7 @@ ROW_BY_ROW = {
     *(ApiKey.DELETE_ACLS, ApiKey.ALTER_CONFIGS, ApiKey.ALTER_REPLICA_LOG_DIRS, ApiKey.CREATE_PARTITIONS),
     *(ApiKey.DELETE_GROUPS, ApiKey.ELECT_LEADERS, ApiKey.INCREMENTAL_ALTER_CONFIGS, ApiKey.OFFSET_DELETE),
     *(ApiKey.ALTER_PARTITION_REASSIGNMENTS, ApiKey.ALTER_CLIENT_QUOTAS, ApiKey.UPDATE_FEATURES),
+    ApiKey.ALTER_USER_SCRAM_CREDENTIALS,
     ApiKey.UNREGISTER_BROKER,
 }
 
