@@ -95,7 +95,7 @@ def watermark_us(newest_us: int | None, lateness_seconds: int, before_us: int) -
     return before_us if newest_us is None else max(before_us, newest_us - lateness_seconds * 1_000_000)
 
 
-def told(watermark_us: int) -> str:
+def shown(watermark_us: int) -> str:
     """For the console."""
     if watermark_us == NEVER:
         return "no watermark yet"

@@ -28,7 +28,7 @@ def dead_letters(refused: DataFrame, topic: str, job: str) -> DataFrame:
 
     `dead-letter.topic`, `.partition` and `.offset` name the record, so that one that is written twice can be told.
     """
-    told = {
+    position = {
         "job": F.lit(job),
         "reason": F.col("reason"),
         "topic": F.col("topic"),
@@ -38,7 +38,7 @@ def dead_letters(refused: DataFrame, topic: str, job: str) -> DataFrame:
     more = F.array(
         *(
             F.struct(F.lit(f"dead-letter.{name}").alias("key"), value.cast("binary").alias("value"))
-            for name, value in told.items()
+            for name, value in position.items()
         )
     )
     none = F.array().cast("array<struct<key:string,value:binary>>")
@@ -61,7 +61,7 @@ def write(refused: DataFrame, options: Any, job: str) -> Mapping[str, int]:
     return reasons
 
 
-def told(reasons: Mapping[str, int]) -> str:
+def shown(reasons: Mapping[str, int]) -> str:
     """For the console."""
     if not reasons:
         return "no dead letters"

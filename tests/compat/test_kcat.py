@@ -81,14 +81,14 @@ def test_a_killed_member_is_missed_and_its_partitions_are_taken_over(
     first, second = client.join(group, topic.name), client.join(group, topic.name)
     try:
         await_share([first, second], 6)
-        doomed = shell.start("-G", group, *timers, "-X", "partition.assignment.strategy=range", topic.name)
+        pending_deletion = shell.start("-G", group, *timers, "-X", "partition.assignment.strategy=range", topic.name)
         try:
             with first.changed:
                 shrunk = first.changed.wait_for(lambda: len(first.partitions | second.partitions) == 4, 20)
             assert shrunk, (first.partitions, second.partitions)
         finally:
-            os.kill(doomed.pid, signal.SIGKILL)
-            doomed.communicate()
+            os.kill(pending_deletion.pid, signal.SIGKILL)
+            pending_deletion.communicate()
         await_share([first, second], 6)
     finally:
         leavers = [threading.Thread(target=member.leave) for member in (first, second)]

@@ -93,7 +93,7 @@ def rig() -> Iterator[Rig]:
 def test_a_failed_disk_costs_its_leaders_and_no_acknowledged_record(rig: Rig, what: int, number: int) -> None:
     nodes = rig.nodes
     topic = create(nodes, *[[0, 1, 2]] * 4, min_insync_replicas="2", flush_messages="1")
-    sound, broken = rig.dirs
+    valid, broken = rig.dirs
     at = partitions(nodes, topic)
     assert sorted(map(len, at.values())) == [2, 2]
     with Load(nodes.bootstrap, topic.name) as load:
@@ -102,15 +102,15 @@ def test_a_failed_disk_costs_its_leaders_and_no_acknowledged_record(rig: Rig, wh
         for partition in at[broken]:
             state = topic.wait(lambda state: state.leader in (1, 2) and 0 not in state.isr, "another leader", partition)
             assert state.offline == {0}
-        for partition in at[sound]:
+        for partition in at[valid]:
             assert topic.state(partition).leader == 0
         load.wait_for(500)
         offline = nodes.ask(0, build(DESCRIBE, topics=None), 4).results
         assert {Path(row.log_dir): row.error_code for row in offline} == {
-            sound: 0,
+            valid: 0,
             broken: ErrorCode.KAFKA_STORAGE_ERROR,
         }
-        assert partitions(nodes, topic) == {sound: at[sound]}
+        assert partitions(nodes, topic) == {valid: at[valid]}
         rig.restart()
         wait_for_all_in_sync(topic, load)
     assert_kept(nodes, topic, at, load)
@@ -160,9 +160,9 @@ def test_a_disk_that_the_kernel_turns_read_only_costs_its_leaders_and_no_acknowl
     if absent := missing_for_disks():
         pytest.skip(absent)
     with Disk(tmp_path, "disk") as disk:
-        sound, broken = tmp_path / "sound", disk.path / "logs"
+        valid, broken = tmp_path / "sound", disk.path / "logs"
         nodes = TailraceNodes(tmp_path / "data")
-        nodes.own_settings["broker-0"] = {"log.dirs": f"{sound},{broken}"}
+        nodes.own_settings["broker-0"] = {"log.dirs": f"{valid},{broken}"}
         with nodes:
             nodes.wait_for_all()
             topic = create(nodes, *[[0, 1, 2]] * 4, min_insync_replicas="2", flush_messages="1")
@@ -172,7 +172,7 @@ def test_a_disk_that_the_kernel_turns_read_only_costs_its_leaders_and_no_acknowl
                 disk.turn_read_only()
                 for partition in at[broken]:
                     topic.wait(lambda state: state.leader in (1, 2), "another leader", partition)
-                for partition in at[sound]:
+                for partition in at[valid]:
                     assert topic.state(partition).leader == 0
                 load.wait_for(300)
                 nodes.shut_down(0)

@@ -94,7 +94,7 @@ class Stage:
     def run(self, at: int = ALL, number: int = 0, *, lasts: bool = False, but: str = "") -> Done:
         return self.commands.run(*self.command(self.place, self.how), at=at, number=number, lasts=lasts, but=but)
 
-    def is_sound(self, at: int) -> bool:
+    def is_valid(self, at: int) -> bool:
         """Asserts that nothing is lost or half there; whether the target is there."""
         made = (self.place / "target").exists()
         if self.how is not How.MOVE:
@@ -109,7 +109,7 @@ class Stage:
         """The same command completes, or says that the target is there."""
         done = self.run()
         assert done.status == 0 or (made and "exists already" in done.said), (at, done)
-        assert self.is_sound(at)
+        assert self.is_valid(at)
         # A move that had begun to give the source up has ended; one that had not yet is refused for the target.
         assert self.now("source") == (self.left if done.status == 0 else self.before), at
         assert sorted(path.name for path in self.place.iterdir()) == ["source", "target"], at
@@ -131,7 +131,7 @@ def test_a_command_killed_before_any_of_its_effects_is_repeated(stage: Stage) ->
         done = stage.run(at, but=DATABASE)  # SQLite has a journal, and tests of its own
         if done.status != KILLED:
             break
-        stage.again(at, made=stage.is_sound(at))
+        stage.again(at, made=stage.is_valid(at))
         at += 1 if stage.how is How.MOVE else STEP
     assert done.status == 0 and at > MANY
 
@@ -141,7 +141,7 @@ def test_a_disk_that_fails_at_any_effect_costs_nothing_and_is_told_in_a_sentence
         stage.fresh()
         number, lasts = FAULTS[at % len(FAULTS)]
         done = stage.run(at, number, lasts=lasts)
-        made = stage.is_sound(at)
+        made = stage.is_valid(at)
         if done.status:
             assert done.status == 1 and len(done.said.splitlines()) == 1, (at, done)
             assert os.strerror(number) in done.said or SQLITE_SAYS.search(done.said), (at, done)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from tailrace_spark.batches import NEVER, told, watermark_us
+from tailrace_spark.batches import NEVER, shown, watermark_us
 from tailrace_spark.progress import line, offsets, records_behind
 
 PROGRESS: dict[str, Any] = {
@@ -40,6 +40,6 @@ def test_a_watermark_never_goes_back_and_is_told_whatever_it_is() -> None:
     assert watermark_us(None, 60, NEVER) == NEVER
     assert watermark_us(100_000_000, 60, NEVER) == 40_000_000
     assert watermark_us(50_000_000, 60, 40_000_000) == 40_000_000
-    assert told(NEVER) == "no watermark yet"
-    assert told(40_000_000) == "watermark 1970-01-01T00:00:40Z"
-    assert told(1 << 60) == "watermark 1152921504606846976 us"
+    assert shown(NEVER) == "no watermark yet"
+    assert shown(40_000_000) == "watermark 1970-01-01T00:00:40Z"
+    assert shown(1 << 60) == "watermark 1152921504606846976 us"

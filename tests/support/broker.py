@@ -21,7 +21,7 @@ from tailrace.metadata.image import MetadataImage, PartitionImage, ShardImage, T
 from tailrace.net.address import Address
 from tailrace.net.authentication.client import open_proven
 from tailrace.net.authentication.proof import Secret
-from tailrace.net.background import beside
+from tailrace.net.background import in_background
 from tailrace.net.client import Client
 from tailrace.net.identity import Identity
 from tailrace.net.metadata.follower import Subscriber
@@ -257,7 +257,7 @@ async def running(
                 running.client_address = Address.parse(listener.addresses["client"].partition(",")[0])
             try:
                 if replicating:
-                    async with beside(broker.publisher.recoveries.run()), beside(replicas.run()):
+                    async with in_background(broker.publisher.recoveries.run()), in_background(replicas.run()):
                         yield running
                 else:
                     yield running

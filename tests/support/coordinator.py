@@ -35,7 +35,7 @@ from tailrace_coordinator.metrics import CoordinatorMetrics
 from tailrace_coordinator.shards.deadlines import Deadlines
 from tailrace_coordinator.shards.kind import ShardKind
 from tailrace_coordinator.shards.partition_log import Barrier, OwnedPartition
-from tailrace_coordinator.shards.runtime import CoordinatorRuntime, Surroundings
+from tailrace_coordinator.shards.runtime import CoordinatorRuntime, RuntimeContext
 from tailrace_coordinator.topic_regex_resolver import TopicRegexResolver
 from tailrace_coordinator.transactions.markers import MarkerSender
 from tailrace_coordinator.transactions.peers import Peers
@@ -222,7 +222,7 @@ class Stage:
         self.caught_up = True  # whether a controller tells
 
     def _runtime(self, topic: str, kind: ShardKind[Any], load_wait_ms: float) -> CoordinatorRuntime:
-        surroundings = Surroundings(
+        runtime_context = RuntimeContext(
             coordinator_id=0,
             config=CONFIG,
             clock=self.clock,
@@ -234,7 +234,7 @@ class Stage:
             load_wait_ms=load_wait_ms,
             act=self.expressions.act if topic == GROUP_METADATA_TOPIC else self.markers.act,
         )
-        return CoordinatorRuntime(topic, kind, surroundings)
+        return CoordinatorRuntime(topic, kind, runtime_context)
 
     async def _catch_up(self) -> bool:
         if self.committed is not None:

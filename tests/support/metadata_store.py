@@ -165,7 +165,7 @@ class MemoryDatabase:
         self.open = asyncio.Event()
         self.open.set()
         self.away = False
-        self._heard = asyncio.Event()
+        self._notified = asyncio.Event()
 
     async def run(self, job: Callable[[MemoryStore], Any], timeout_ms: float | None = None) -> Any:
         await asyncio.sleep(0)
@@ -174,15 +174,15 @@ class MemoryDatabase:
             raise OutcomeUnknown("the database is away")
         return job(self.store)
 
-    async def beside(self, work: Callable[[], Any]) -> Any:
+    async def in_thread(self, work: Callable[[], Any]) -> Any:
         return work()
 
     async def news(self, timeout_ms: float) -> None:
-        timer = self.store.clock.call_later(timeout_ms, self._heard.set)
-        await self._heard.wait()
-        self._heard.clear()
+        timer = self.store.clock.call_later(timeout_ms, self._notified.set)
+        await self._notified.wait()
+        self._notified.clear()
         timer.cancel()
 
-    def tell(self) -> None:
+    def notify(self) -> None:
         """Something changed."""
-        self._heard.set()
+        self._notified.set()

@@ -34,13 +34,13 @@ class LivenessStep(Enum):
 class Liveness:
     """Of one life of one child."""
 
-    __slots__ = ("_asked", "_looked_at_ms", "_silent_ms", "_told")
+    __slots__ = ("_asked", "_looked_at_ms", "_noticed", "_silent_ms")
 
     def __init__(self) -> None:
         self._asked = False
         self._looked_at_ms = 0.0
         self._silent_ms = 0.0
-        self._told = False
+        self._noticed = False
 
     def asked(self, now_ms: float) -> None:
         """A question is on its way."""
@@ -49,8 +49,8 @@ class Liveness:
     def answered(self) -> bool:
         """It came back; returns whether the silence before it had been told."""
         self._asked, self._silent_ms = False, 0.0
-        told, self._told = self._told, False
-        return told
+        noticed, self._noticed = self._noticed, False
+        return noticed
 
     def look(self, now_ms: float) -> LivenessStep:
         """To be called at least every LOOKED_EVERY_MS; TELL comes once in a silence, KILL again and again."""
@@ -60,8 +60,8 @@ class Liveness:
         self._looked_at_ms = now_ms
         if self._silent_ms >= OVERDUE_MS:
             return LivenessStep.KILL
-        if self._silent_ms >= NOTICED_MS and not self._told:
-            self._told = True
+        if self._silent_ms >= NOTICED_MS and not self._noticed:
+            self._noticed = True
             return LivenessStep.TELL
         return LivenessStep.NOTHING
 

@@ -27,9 +27,9 @@ from tailrace.records.batch import (
     stamp_max_timestamp,
     validate_produced,
 )
-from tailrace.records.blame import MOST_BLAMED, Blamed, Rules, blame
 from tailrace.records.compression import MAX_DECOMPRESSED_BYTES, Codec, TooManyBytes, decompress, is_one_lz4_frame
 from tailrace.records.record import recompress
+from tailrace.records.record_errors import MOST_BLAMED, RecordErrors, Rules, record_errors
 
 _FOREVER: Final = 2**63 - 1
 _CODECS: Final = {
@@ -157,7 +157,7 @@ class Limits:
         if rules is None:
             return batch
         plain = _plain(batch, header, most_bytes)
-        blamed = blame(header, plain, rules, on_step)
+        blamed = record_errors(header, plain, rules, on_step)
         if blamed.max_timestamp != header.max_timestamp and not any(blamed[:2]):
             header = header._replace(max_timestamp=blamed.max_timestamp)  # as in Kafka, which reads all records
             stamp_max_timestamp(batch, 0, blamed.max_timestamp)
@@ -204,7 +204,7 @@ class Limits:
             plain = _plain(buffer, header, MAX_DECOMPRESSED_BYTES if self.every_record else _PLAIN_BYTES_AT_ONCE)
         except TooManyBytes:
             raise _outside(rules, ()) from None
-        self._refuse_blamed(header, blame(header, plain, rules, _go_on), rules)
+        self._refuse_blamed(header, record_errors(header, plain, rules, _go_on), rules)
 
     def refuse_size(self, size_bytes: int) -> None:
         """MESSAGE_TOO_LARGE or RECORD_LIST_TOO_LARGE for a batch of more bytes than this topic takes."""
@@ -233,7 +233,7 @@ class Limits:
         counted = anew or bool(header[5] & COMPRESSION_MASK)  # Kafka asks for offsets that count up in these only
         return Rules(earliest_ms, latest_ms, self.compact, counted)
 
-    def _refuse_blamed(self, header: BatchHeader, blamed: Blamed, rules: Rules) -> None:
+    def _refuse_blamed(self, header: BatchHeader, blamed: RecordErrors, rules: Rules) -> None:
         outside, keyless, _ = blamed
         late = set(outside).difference(keyless)  # where the key is missing Kafka asks for no time
         if late or (header[8] > rules.latest_ms and not keyless):

@@ -28,7 +28,7 @@ from tailrace.log.producers.state import ProducerState
 from tailrace.log.segment import tail
 from tailrace.log.segment.search import indexes_of, position_of
 from tailrace.log.segment.segment import Segment
-from tailrace.log.segment.sound import headers
+from tailrace.log.segment.valid import headers
 from tailrace.log.segments import LogSegments
 from tailrace.log.unsynced import Unsynced
 

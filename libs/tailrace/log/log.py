@@ -23,7 +23,7 @@ from tailrace.log.read import WAIT, Missing, Needs, ReadMode, Records, Slice, Wa
 from tailrace.log.recovery.loader import RecoveryProgress, recover
 from tailrace.log.segment.search import collect_aborted, end_within, indexes_of, position_of
 from tailrace.log.segment.segment import Segment
-from tailrace.log.segment.sound import damaged, headers, settle
+from tailrace.log.segment.valid import damaged, headers, settle
 from tailrace.records.batch import Bytes, WritableBytes
 
 __all__ = ["Log", "LogAppendResult"]
@@ -165,8 +165,8 @@ class Log(LocalLog):
             if end == start and min_one:
                 end, next_offset = self._one(segment, start, mode)
         if segment.holes:
-            return self._read_beside_holes(offset, limit, max_bytes, min_one, mode)
-        if end > start and (start < segment.sound_from or end > segment.sound_to):
+            return self._read_around_holes(offset, limit, max_bytes, min_one, mode)
+        if end > start and (start < segment.valid_from or end > segment.valid_to):
             settled = settle(segment, start, end, next_offset, offset if known else -1, mode)
             if settled is None:
                 return self._read(offset, limit, max_bytes, min_one, mode)
@@ -182,7 +182,7 @@ class Log(LocalLog):
             return at + header.size_bytes, header.next_offset
         return start, -1
 
-    def _read_beside_holes(self, offset: int, limit: int, max_bytes: int, min_one: bool, mode: ReadMode) -> Records:
+    def _read_around_holes(self, offset: int, limit: int, max_bytes: int, min_one: bool, mode: ReadMode) -> Records:
         """As read, where a segment is known to be damaged."""
         self.segments.places.clear()
         segment, start = self._locate(offset, mode)

@@ -10,7 +10,7 @@ from tailrace.log.local_log import LocalLog
 from tailrace.log.read import WAIT, InHaste, Missing, Needs, ReadMode, TimestampOffset
 from tailrace.log.segment.search import max_timestamp, offset_before, position_of
 from tailrace.log.segment.segment import Segment
-from tailrace.log.segment.sound import damaged, headers
+from tailrace.log.segment.valid import damaged, headers
 from tailrace.records.batch import BatchHeader, validate
 from tailrace.records.compression import MAX_DECOMPRESSED_BYTES
 from tailrace.records.entries import entries, plain_records

@@ -21,10 +21,10 @@ from tailrace.log.segment.segment import SUFFIXES, Segment
 _MAX_PLACES: Final = 64
 
 
-def _hear(segments: ref[LogSegments], segment: Segment) -> None:
+def _damage_found(segments: ref[LogSegments], segment: Segment) -> None:
     here = segments()
     if here is not None:
-        here.heard_damage(segment)
+        here.damage_found(segment)
 
 
 class LogSegments(Sequence[Segment]):
@@ -39,7 +39,7 @@ class LogSegments(Sequence[Segment]):
         self.has_aborted = any(segment.aborted for segment in segments)  # or had since the log was opened
         self.on_damage: Callable[[Segment], None] = lambda segment: None  # hears once of each damaged segment or index
         # A segment that held its log would keep the files of a deleted one, and their space, until a collection.
-        self._hears = partial(_hear, ref(self))
+        self._on_damage = partial(_damage_found, ref(self))
         self.configure(settings)
 
     def __len__(self) -> int:
@@ -65,10 +65,10 @@ class LogSegments(Sequence[Segment]):
         """Makes the segment one of this log's: with its settings, and telling it of damage."""
         segment.index_interval_bytes = self._settings.index_interval_bytes
         segment.index_bytes = self._settings.segment_index_bytes
-        segment.on_damage = self._hears
+        segment.on_damage = self._on_damage
         return segment
 
-    def heard_damage(self, segment: Segment) -> None:
+    def damage_found(self, segment: Segment) -> None:
         self.places.clear()
         with suppress(OSError):  # the indexes are right in memory; the guard hears of it
             indexes_of(segment)

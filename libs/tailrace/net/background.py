@@ -12,7 +12,7 @@ T = TypeVar("T")
 
 
 @asynccontextmanager
-async def beside(work: Coroutine[Any, Any, None]) -> AsyncIterator[None]:
+async def in_background(work: Coroutine[Any, Any, None]) -> AsyncIterator[None]:
     """Runs work while open and cancels it at the end. If it fails, the body is cancelled and the failure raised.
 
     Unlike a TaskGroup it raises the failure itself, so that a refusal stays the sentence it was.

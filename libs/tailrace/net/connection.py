@@ -171,9 +171,9 @@ class Connection(Answering):
         """How far it is, for the sweep over all connections."""
         core, unsent_bytes = self.core, self._unsent_bytes
         begun = bool(self._filled) and not core.ended and not self._share.waits and core.may_handle
-        owed = not core.ended and bool(core.slots or core.stops & (BUSY | MUTED))
+        answer_pending = not core.ended and bool(core.slots or core.stops & (BUSY | MUTED))
         head = self._filled < _HEAD_BYTES
-        return Progress(self.received_bytes, unsent_bytes, begun, head, bool(unsent_bytes), owed)
+        return Progress(self.received_bytes, unsent_bytes, begun, head, bool(unsent_bytes), answer_pending)
 
     def give_up(self, why: str) -> None:
         """Closes a client that was waited for long enough, with one line unless it was merely idle."""

@@ -21,7 +21,7 @@ from tailrace.net.limits.role_memory import RoleMemory
 from tailrace.net.quotas.meter import UNMETERED, Meter, MeterOf
 from tailrace.net.quotas.mute import Mute
 from tailrace.net.quotas.work import WorkTimer
-from tailrace.quota.owed import Owed, nothing_owed
+from tailrace.quota.pending_throttle import PendingThrottle, no_pending_throttle
 from tailrace.wire.apis import ApiKey
 from tailrace.wire.malformed import Malformed
 
@@ -108,8 +108,8 @@ class ClientSession:
         "_clock",
         "_holder",
         "_mute",
-        "_owed",
-        "_told_ms",
+        "_pending_throttle",
+        "_reported_ms",
         "authentication",
         "client_id",
         "identity",
@@ -152,8 +152,8 @@ class ClientSession:
         self._authorizer = authorizer
         self._answers = memory.answers
         self._clock = clock
-        self._told_ms = 0  # of throttle_time_ms what the connection is not muted for yet
-        self._owed: Owed | None = None  # what was charged then
+        self._reported_ms = 0  # of throttle_time_ms what the connection is not muted for yet
+        self._pending_throttle: PendingThrottle | None = None  # what was charged then
         self._mute: Mute | None = None
         self.identify(identity or Identity())
 
@@ -201,39 +201,41 @@ class ClientSession:
         self.may_owe = False
         throttle_time_ms = self.meter.indebted()
         if throttle_time_ms:
-            self.tell(throttle_time_ms)
+            self.report_throttle(throttle_time_ms)
         return throttle_time_ms > 0
 
-    def tell(self, throttle_time_ms: int) -> None:
+    def report_throttle(self, throttle_time_ms: int) -> None:
         """What was just charged is above the client's rate: the connection is to be muted between two frames."""
         self.throttle_time_ms = max(self.throttle_time_ms, throttle_time_ms)
-        self._told_ms = max(self._told_ms, throttle_time_ms)
-        owed = self.meter.owed()
-        self._owed = owed if self._owed is None else self._owed.join(owed)
+        self._reported_ms = max(self._reported_ms, throttle_time_ms)
+        pending_throttle = self.meter.pending_throttle()
+        self._pending_throttle = (
+            pending_throttle if self._pending_throttle is None else self._pending_throttle.join(pending_throttle)
+        )
 
     def throttle(self, throttle_time_ms: int) -> None:
         """The same; the connection is muted now where no frame is in passage, be it that the client obeys or not."""
-        self.tell(throttle_time_ms)
+        self.report_throttle(throttle_time_ms)
         self._holder.throttled()
 
     @property
     def to_be_muted(self) -> bool:
         """Whether the client was told a throttle time for which it is not muted yet."""
-        return self._owed is not None
+        return self._pending_throttle is not None
 
     def mute(self) -> None:
         """Mutes for what was told, and until what is owed is earned (KIP-219)."""
-        assert self._owed is not None
-        told_ms, owed = self._told_ms, self._owed
-        self._told_ms, self._owed = 0, None
-        self.on_throttle(told_ms)
-        self.mute_for(told_ms, owed)
+        assert self._pending_throttle is not None
+        reported_ms, pending_throttle = self._reported_ms, self._pending_throttle
+        self._reported_ms, self._pending_throttle = 0, None
+        self.on_throttle(reported_ms)
+        self.mute_for(reported_ms, pending_throttle)
 
-    def mute_for(self, throttle_time_ms: int, owed: Owed | None = None) -> None:
+    def mute_for(self, throttle_time_ms: int, pending_throttle: PendingThrottle | None = None) -> None:
         """Mutes for a time that no quota told."""
         if self._mute is None:
             self._mute = Mute(self._clock.monotonic_ms, self._clock.call_later, self._unmuted)
-        self._mute.throttle(throttle_time_ms, nothing_owed() if owed is None else owed)
+        self._mute.throttle(throttle_time_ms, no_pending_throttle() if pending_throttle is None else pending_throttle)
 
     def _unmuted(self) -> None:
         self.throttle_time_ms = 0

@@ -9,7 +9,7 @@ from weakref import WeakValueDictionary
 from tailrace.quota.entity import METERED, Account, ClientQuotas, QuotaKind, at_broker
 from tailrace.quota.leased_bucket import INT_MAX, UNLIMITED, LeasedBucket, Room, Terms
 from tailrace.quota.leases import Demand, Grant
-from tailrace.quota.owed import Owed
+from tailrace.quota.pending_throttle import PendingThrottle
 
 _EARLY_LEASES = 0.04  # a report that is due so soon is made now
 
@@ -61,10 +61,10 @@ class ClientMeter:
         """The throttle_time_ms of what earlier connections have taken above the rates; a new one waits for it, too."""
         return max((self.charge(kind, 0.0, now_ms) for kind in self.buckets), default=0)
 
-    def take_owed(self, max_throttle_ms: float, now_ms: Callable[[], float]) -> Owed:
+    def take_pending_throttle(self, max_throttle_ms: float, now_ms: Callable[[], float]) -> PendingThrottle:
         """What was charged above the rate since this was last asked: to be asked right after a charge."""
         marks, self._marks = self._marks, {}
-        return Owed(marks, now_ms() + max_throttle_ms, now_ms)
+        return PendingThrottle(marks, now_ms() + max_throttle_ms, now_ms)
 
     def window_bytes(self, kind: QuotaKind, now_ms: float) -> int:
         bucket = self.buckets.get(kind)
@@ -152,8 +152,8 @@ class LeasedQuota:
             rate = quotas.of_account(bucket.account, bucket.kind)
             bucket.lifted = rate is None
             if rate is None:
-                self._let_go(bucket)
-                bucket.tell()
+                self._free(bucket)
+                bucket.report()
             elif bucket.limit != max(1.0, rate):
                 bucket.relimit(max(1.0, rate), now_ms)
         for meter in list(self._meters.values()):
@@ -196,7 +196,7 @@ class LeasedQuota:
             self._fresh.pop(bucket, None)
             demands.append(bucket.demand(now_ms))
             if not bucket.active:
-                self._let_go(bucket)
+                self._free(bucket)
         return demands
 
     def _bucket_at(self, now_ms: float) -> Callable[[Account, QuotaKind, float], LeasedBucket]:
@@ -211,12 +211,12 @@ class LeasedQuota:
 
     def _wanted(self, bucket: LeasedBucket) -> None:
         if len(self._active) >= self._max_entries:
-            self._let_go(next(iter(self._active)))
+            self._free(next(iter(self._active)))
         self._active[bucket] = None
         self._fresh[bucket] = None
         self.on_wanted()
 
-    def _let_go(self, bucket: LeasedBucket) -> None:
+    def _free(self, bucket: LeasedBucket) -> None:
         bucket.active = False
         self._active.pop(bucket, None)
         self._fresh.pop(bucket, None)

@@ -133,7 +133,7 @@ class LeasedBucket(Room):
         self._in_debt_ms += max(0.0, until_ms - max(now_ms, self._debt_until_ms))
         self._debt_until_ms = until_ms
         # A client waits for the time that it is told, though its lease may grow meanwhile, up to the whole rate. Where
-        # the lease stays smaller the client is not read before the debt is paid (owed.py).
+        # the lease stays smaller the client is not read before the debt is paid (pending_throttle.py).
         rate = self._bucket.rate if self._closed(now_ms) else self.limit
         throttle_time_ms = min(math.ceil(-level / rate * 1000), int(self._terms.max_throttle_ms))
         self.throttle_time_ms += throttle_time_ms
@@ -144,10 +144,10 @@ class LeasedBucket(Room):
         if self.lifted:
             return 0.0
         self._count_room()
-        owed = self._bucket.debt(now_ms) - (self.charged - charged)
-        return max(0.0, owed) / self._bucket.rate * 1000
+        pending_throttle = self._bucket.debt(now_ms) - (self.charged - charged)
+        return max(0.0, pending_throttle) / self._bucket.rate * 1000
 
-    def tell(self) -> None:
+    def report(self) -> None:
         """More is leased, or nothing has to be earned any more."""
         self._shorter_ms = 0.0
         for again in tuple(self.waiting):
@@ -186,7 +186,7 @@ class LeasedBucket(Room):
         rate = self._bucket.rate * limit / self.limit
         self.limit = limit
         self._set_rate(rate, now_ms)
-        self.tell()
+        self.report()
 
     def demand(self, now_ms: float) -> Demand:
         """The demand, from what was used recently; after IDLE_REPORTS idle reports the lease is given back."""
@@ -238,7 +238,7 @@ class LeasedBucket(Room):
         left_ms = self.wait_ms(self.charged, now_ms)
         self._shorter_ms = max(0.0, self._shorter_ms + longest_ms - left_ms)
         if self._shorter_ms > max(_NOTICED_MS, _NOTICED * left_ms):
-            self.tell()
+            self.report()
 
     def _run_out(self, now_ms: float) -> None:
         if not self.active:

@@ -18,7 +18,7 @@ from tailrace.log.directory.log_dir import LogDir
 from tailrace.metadata.image import MetadataImage
 from tailrace.metadata.records import Endpoint
 from tailrace.net.authentication.metrics import open_authentication
-from tailrace.net.background import beside, in_thread
+from tailrace.net.background import in_background, in_thread
 from tailrace.net.backoff import Backoff
 from tailrace.net.dispatch import Handler, HotHandler, Service
 from tailrace.net.large import Large
@@ -121,28 +121,28 @@ async def open_broker(config: Config, environment: Environment) -> AsyncIterator
         with open_log_dirs(config, environment, follower.image.cluster_id) as dirs, open_pace() as pace:
             storage = await in_thread(partial(open_storage, dirs, config, clock, follower.image))
             recovery_report.report_recovery(dirs, log)
-            recovery_report.tell_missing(dirs, follower.image, config.node_id, log)
+            recovery_report.report_missing(dirs, follower.image, config.node_id, log)
             broker = build_broker(
                 config, environment, follower, storage, worker=InProcess(InThreads(), open_pool(config))
             )
             cleaner = open_cleaner(broker, environment, pace)
             await broker.publisher.begin()
             async with (
-                beside(broker.publisher.recoveries.run()),
+                in_background(broker.publisher.recoveries.run()),
                 open_listener(broker, follower, cleaner, config, environment) as listener,
             ):
                 lifecycle = open_lifecycle(broker, follower, config, environment, listener.endpoints)
                 watch = open_dir_watch(broker, lifecycle, environment)
                 replicas = open_replicas(broker, follower, environment)
                 previous_epoch = storage.previous_epoch
-                async with beside(watch.run()), beside(replicas.run()):
+                async with in_background(watch.run()), in_background(replicas.run()):
                     async with (
-                        beside(broker.assignments.run()),
-                        beside(broker.dir_moves.run()),
-                        beside(lifecycle.run(previous_epoch)),
-                        beside(open_housekeeping(broker, environment).run()),
-                        beside(cleaner.run()),
-                        beside(listener.hanging.run()),
+                        in_background(broker.assignments.run()),
+                        in_background(broker.dir_moves.run()),
+                        in_background(lifecycle.run(previous_epoch)),
+                        in_background(open_housekeeping(broker, environment).run()),
+                        in_background(cleaner.run()),
+                        in_background(listener.hanging.run()),
                     ):
                         yield OpenBroker(broker, lifecycle, listener.addresses, listener.partition_metrics.prepare)
                     if config.controlled_shutdown_enable:

@@ -10,7 +10,7 @@ from typing import Any
 
 from tailrace.config import Config, ConfigError
 from tailrace.net.authentication.metrics import open_authentication
-from tailrace.net.background import beside
+from tailrace.net.background import in_background
 from tailrace.net.context import Context
 from tailrace.net.dispatch import Handler, Service, topic_names
 from tailrace.net.limits.request_memory import RequestMemory
@@ -85,7 +85,7 @@ async def open_controller(config: Config, environment: Environment) -> AsyncIter
         quorum.own = advertised_address(config, server.addresses[0])
         candidacy.candidate = replace(candidate, address=str(quorum.own))
         try:
-            async with beside(controller.serve()):
+            async with in_background(controller.serve()):
                 yield role
         except StoreError as refusal:
             raise ConfigError(f"The controller cannot start: {refusal}.") from refusal

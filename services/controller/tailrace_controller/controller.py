@@ -29,7 +29,7 @@ from tailrace_controller.deferred_queue import DeferredQueue
 from tailrace_controller.election import acceptance
 from tailrace_controller.election.acceptance import Seen
 from tailrace_controller.election.candidacy import Candidacy
-from tailrace_controller.election.held_lease import HeldLease, Unheard
+from tailrace_controller.election.held_lease import HeldLease, NoHeartbeats
 from tailrace_controller.election.seen_file import SeenFile
 from tailrace_controller.election.seen_offsets import SeenOffsets
 from tailrace_controller.metadata_log import bootstrap, projection
@@ -187,16 +187,16 @@ class Controller:
         if not self.holding or self.epoch != epoch:
             raise ApiError(ErrorCode.NOT_CONTROLLER, self.refusal or f"controller {self.node_id} resigned")
 
-    def unheard(self, why: str) -> bool:
+    def on_silence(self, why: str) -> bool:
         """Nobody was heard for a session: another controller, if there is one, may be better placed; says if we try.
 
         It is tried once; if the lease comes back to us unwanted, the silent ones are gone, and not we.
         """
         return self._database.shared and self.active and self._held.give_away(why)
 
-    def heard(self) -> None:
+    def on_heartbeat(self) -> None:
         """Somebody speaks to this controller."""
-        self._held.heard()
+        self._held.on_heartbeat()
 
     # -- decisions --------------------------------------------------------------------------------------------------
 
@@ -217,12 +217,12 @@ class Controller:
 
     async def run_in_thread(self, decide: Decision[R], *, behind: bool = True) -> R:
         """As run, but a thread decides: reads and heartbeats go on meanwhile, and other decisions that write wait."""
-        return await self._answer(await self._decide_alone(decide, self._database.beside), behind=behind)
+        return await self._answer(await self._decide_alone(decide, self._database.in_thread), behind=behind)
 
     async def run_long(self, decide: Decision[R]) -> R:
         """As run_in_thread, for clients: others that write have their turn before the next decision of this kind."""
         async with self._next_long:
-            made = await self._decide_alone(decide, self._database.beside)
+            made = await self._decide_alone(decide, self._database.in_thread)
         return await self._answer(made, behind=True)
 
     async def _answer(self, made: Decided[R], *, behind: bool) -> R:
@@ -253,7 +253,7 @@ class Controller:
             await self.until_active()
         image = self.image
         await self._until_committed(image.offset)
-        return await self._database.beside(partial(decide, image))
+        return await self._database.in_thread(partial(decide, image))
 
     def _check_undisturbed(self, before: MetadataImage, epoch: int) -> None:
         """Raises NOT_CONTROLLER if this controller resigned meanwhile: nothing else changes the image."""
@@ -292,7 +292,7 @@ class Controller:
                 await first_failure(self._append(), self._keep(), self._snapshots())
             except (OutcomeUnknown, Deposed, Restored) as end:
                 self._resign(str(end))
-            except Unheard as end:
+            except NoHeartbeats as end:
                 self._resign(str(end))
                 await self._candidacy.release()
 
@@ -343,7 +343,7 @@ class Controller:
         """A thread replays what may take long."""
         if loaded.snapshot is None and len(loaded.records) <= FEW_RECORDS:
             return replay()
-        return await self._database.beside(replay)
+        return await self._database.in_thread(replay)
 
     async def _leave_word(self, loaded: StoredLog) -> None:
         """Our own image goes beyond this database: its active controller must know, if it does not."""
@@ -419,7 +419,7 @@ class Controller:
         await self._replay(loaded)
 
     async def _keep(self) -> None:
-        """Renews the lease; raises Deposed, OutcomeUnknown, Restored or Unheard."""
+        """Renews the lease; raises Deposed, OutcomeUnknown, Restored or NoHeartbeats."""
         while True:
             await self._held.until_due()
             lease, asked_ms = await self._held.renew(self.epoch)

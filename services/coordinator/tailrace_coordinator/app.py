@@ -13,7 +13,7 @@ from uuid import UUID
 from tailrace.config import Config
 from tailrace.kafka.topics import GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC
 from tailrace.net.authentication.metrics import open_authentication
-from tailrace.net.background import beside
+from tailrace.net.background import in_background
 from tailrace.net.backoff import Backoff
 from tailrace.net.dispatch import Service, topic_names
 from tailrace.net.limits.request_memory import RequestMemory
@@ -35,7 +35,7 @@ from tailrace_coordinator.reports.committed_offsets import BrokerClients, Commit
 from tailrace_coordinator.reports.reports import sources_of
 from tailrace_coordinator.shards.deadlines import Deadlines
 from tailrace_coordinator.shards.partition_log import LeaderConnections
-from tailrace_coordinator.shards.runtime import Act, CoordinatorRuntime, Surroundings
+from tailrace_coordinator.shards.runtime import Act, CoordinatorRuntime, RuntimeContext
 from tailrace_coordinator.topic_regex_resolver import TopicRegexResolver
 from tailrace_coordinator.transactions.markers import MarkerSender
 from tailrace_coordinator.transactions.peers import Peers
@@ -92,12 +92,12 @@ async def open_coordinator(config: Config, environment: Environment) -> AsyncIte
             ),
         )
         stack.push_async_callback(expressions.close)
-        surroundings = _surroundings(config, environment, deadlines, leaders)
+        runtime_context = _runtime_context(config, environment, deadlines, leaders)
         acts: dict[str, Act] = {GROUP_METADATA_TOPIC: expressions.act, TRANSACTION_STATE_TOPIC: markers.act}
         coordinator = Coordinator(
             config.node_id,
             {
-                topic: CoordinatorRuntime(topic, kind, replace(surroundings, act=acts[topic]))
+                topic: CoordinatorRuntime(topic, kind, replace(runtime_context, act=acts[topic]))
                 for topic, kind in KINDS.items()
             },
             random=environment.random,
@@ -122,13 +122,13 @@ async def open_coordinator(config: Config, environment: Environment) -> AsyncIte
         yield OpenCoordinator(coordinator, follower, {"internal": str(server.addresses[0])}, membership.ready)
 
 
-def _surroundings(
+def _runtime_context(
     config: Config,
     environment: Environment,
     deadlines: Deadlines,
     leaders: LeaderConnections,
-) -> Surroundings:
-    return Surroundings(
+) -> RuntimeContext:
+    return RuntimeContext(
         coordinator_id=config.node_id,
         config=config,
         clock=environment.clock,
@@ -203,7 +203,7 @@ async def _reporting(
         lambda: (config.node_id, registration.service_epoch),
         environment.log,
     )
-    async with beside(offsets.run()), beside(reports.run()):
+    async with in_background(offsets.run()), in_background(reports.run()):
         yield
 
 

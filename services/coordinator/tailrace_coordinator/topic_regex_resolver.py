@@ -17,7 +17,7 @@ from tailrace.metadata.image import MetadataImage
 from tailrace_coordinator.groups.consumer.expressions import ResolveExpressions
 from tailrace_coordinator.shards.partition_log import OwnedPartition
 
-Tell = Callable[[OwnedPartition, ResolveExpressions, dict[str, tuple[str, ...]], int], Awaitable[Any]]
+Report = Callable[[OwnedPartition, ResolveExpressions, dict[str, tuple[str, ...]], int], Awaitable[Any]]
 # Both bound how long the event loop compiles, and a thread matches: RE2 takes most time for classes such as \pL.
 _MOST_CHARACTERS: Final = 256
 _MOST_PROGRAM_BYTES: Final = 1 << 16
@@ -63,9 +63,9 @@ def matches(expressions: Iterable[str], names: Sequence[str]) -> dict[str, tuple
 class TopicRegexResolver:
     """Obeys ResolveExpressions; `tell` hands the shard the topics, with the version of the image they are of."""
 
-    def __init__(self, image: Callable[[], MetadataImage], tell: Tell) -> None:
+    def __init__(self, image: Callable[[], MetadataImage], report: Report) -> None:
         self._image = image
-        self._tell = tell
+        self._report = report
         self._running: dict[tuple[OwnedPartition, str], asyncio.Task[None]] = {}
         self._thread = ThreadPoolExecutor(1, "expressions")
 
@@ -86,7 +86,7 @@ class TopicRegexResolver:
             self._thread, matches, action.expressions, tuple(image.topics)
         )
         try:
-            await self._tell(owned, action, found, image.offset)
+            await self._report(owned, action, found, image.offset)
         except ApiError:
             return
 

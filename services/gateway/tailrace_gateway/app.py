@@ -16,7 +16,7 @@ from tailrace.log.directory.disk_pressure import marks
 from tailrace.metadata.image import MetadataImage
 from tailrace.metadata.records import Endpoint
 from tailrace.net.address import Address
-from tailrace.net.background import beside
+from tailrace.net.background import in_background
 from tailrace.net.backoff import Backoff
 from tailrace.net.limits.deadline_check import DeadlineCheck
 from tailrace.net.limits.role_memory_metrics import RoleMemoryMetrics
@@ -150,7 +150,7 @@ async def open_gateway(config: Config, environment: Environment) -> AsyncIterato
         opened = OpenGateway(gateway, follower, addresses, metrics.prepare)
         if config.admin_port:
             addresses["admin"] = str(Address(config.gateway_listen[0], config.admin_port))
-            await stack.enter_async_context(beside(rest.run_after(opened.ready)))
+            await stack.enter_async_context(in_background(rest.run_after(opened.ready)))
         else:
             addresses["admin"] = await rest.open(stack)
         yield opened
@@ -219,7 +219,7 @@ async def registered(
         incarnation_id=UUID(int=environment.random.getrandbits(128), version=4),
         endpoints=endpoints,
     )
-    async with beside(registration.run()):
+    async with in_background(registration.run()):
         yield
     await registration.leave(_LEAVE_MS)
 

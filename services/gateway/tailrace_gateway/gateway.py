@@ -211,9 +211,9 @@ class Gateway(ABC):
         wanted = [name for name in names if name not in self.creating]
         if wanted:
             self.creating.update(wanted)
-            self.run_beside(self._ask_to_create(wanted))
+            self.run_in_background(self._ask_to_create(wanted))
 
-    def run_beside(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+    def run_in_background(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         """Runs something beside the requests; ended with the gateway."""
         return spawn(work, self.background)
 

@@ -45,7 +45,7 @@ class GatewayOfSuspects(Protocol):
     @property
     def follower(self) -> Any: ...
 
-    def run_beside(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+    def run_in_background(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         """Runs something beside the requests."""
 
 
@@ -59,7 +59,7 @@ class Suspects:
     def broke(self, node_id: int) -> None:
         """A connection to the node broke: that may be the node's end, and a probe shows it."""
         if suspected := self._suspect(node_id):
-            suspected.probing = self._gateway.run_beside(self._probe(node_id))
+            suspected.probing = self._gateway.run_in_background(self._probe(node_id))
 
     def refused(self, node_id: int) -> None:
         """Nobody listens where the image says that the node does."""

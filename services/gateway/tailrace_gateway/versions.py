@@ -40,7 +40,7 @@ class ServedVersions:
         for member, address in members.items():
             if member not in self._known:
                 self._known[member] = None
-                self._gateway.run_beside(self._ask(member, address))
+                self._gateway.run_in_background(self._ask(member, address))
         if gone:
             self._clamp()
 

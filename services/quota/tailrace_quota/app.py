@@ -12,7 +12,7 @@ from uuid import UUID
 
 from tailrace.config import Config, ConfigError
 from tailrace.net.authentication.metrics import open_authentication
-from tailrace.net.background import beside
+from tailrace.net.background import in_background
 from tailrace.net.backoff import Backoff
 from tailrace.net.dispatch import Service
 from tailrace.net.limits.request_memory import RequestMemory
@@ -91,7 +91,7 @@ async def open_quota(config: Config, environment: Environment) -> AsyncIterator[
             log,
         )
         try:
-            async with beside(reports.run()), beside(registration.run()):
+            async with in_background(reports.run()), in_background(registration.run()):
                 yield OpenQuota(quota, {"internal": str(server.addresses[0])})
         finally:
             await registration.leave(_LEAVE_TIMEOUT_MS)

@@ -17,7 +17,7 @@ from tailrace_spark import dead_letter, events, kafka, values
 from tailrace_spark.activity import frames
 from tailrace_spark.activity.options import GAP, TOPIC, needed
 from tailrace_spark.activity.tables import Tables
-from tailrace_spark.batches import BatchState, newest_us, persisted, run_batches, told, watermark_us
+from tailrace_spark.batches import BatchState, newest_us, persisted, run_batches, shown, watermark_us
 from tailrace_spark.job import BOOTSTRAP, CHECKPOINT, KAFKA_OPTION, OUTPUT, STREAMING, Job, JobRun, Option
 from tailrace_spark.tables import delta
 from tailrace_spark.tables.options import OPTIMIZE_EVERY, is_due
@@ -57,7 +57,7 @@ class SessionBatches:
             counted = self.tables.append(whole.where(closed), delta.query_id(parsed), number)
             self.state.after(frames.still_open(together, whole.where(~closed)), number, watermark)
         ended = f"{counted.sessions:,} sessions ended with {counted.activities:,} activities"
-        self.say(f"activity batch {number}: {ended}, {dead_letter.told(reasons)}, {told(watermark)}")
+        self.say(f"activity batch {number}: {ended}, {dead_letter.shown(reasons)}, {shown(watermark)}")
 
 
 def live(run: JobRun) -> None:

@@ -65,7 +65,7 @@ def nightly(run: JobRun) -> None:
     finally:
         parsed.unpersist()
     run.say(
-        f"{options.day}: {counted.sessions:,} sessions, {counted.activities:,} activities, {dead_letter.told(reasons)}"
+        f"{options.day}: {counted.sessions:,} sessions, {counted.activities:,} activities, {dead_letter.shown(reasons)}"
     )
     show(run, tables, f"day = '{options.day}'")
 

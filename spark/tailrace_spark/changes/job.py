@@ -48,8 +48,8 @@ class ChangeBatches:
                 changed = changes.count()
                 if changed:
                     self.table.merge(changes)
-        told = f"events of {changed:,} rows, {tombstones:,} tombstones, {dead_letter.told(reasons)}"
-        self.say(f"changes batch {number}: {told}")
+        counts = f"events of {changed:,} rows, {tombstones:,} tombstones, {dead_letter.shown(reasons)}"
+        self.say(f"changes batch {number}: {counts}")
         if is_due(number, self.options.optimize_every):
             for path in delta.tables_in(records.sparkSession, self.table.folder):
                 delta.optimize(records.sparkSession, path, self.say)

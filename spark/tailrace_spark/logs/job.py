@@ -37,7 +37,7 @@ class LogBatches:
         with persisted(parsed):
             reasons = dead_letter.write(parse.malformed(parsed), self.options, "logs")
             rows = store.write(parse.lines(parsed), self.tables, query, number)
-        self.say(f"logs batch {number}: {rows:,} lines, {dead_letter.told(reasons)}")
+        self.say(f"logs batch {number}: {rows:,} lines, {dead_letter.shown(reasons)}")
         if is_due(number, self.options.optimize_every):
             self.tables.optimize(parsed.sparkSession, self.say)
 

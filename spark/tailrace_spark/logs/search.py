@@ -92,10 +92,10 @@ class SearchCost:
         found = (
             f"{self.matches:,} lines match" if self.whole else f"{self.matches:,} lines match so far, older ones left"
         )
-        told = f"{found}; read {read}, {self.lines_read:,} of {self.lines:,} lines"
+        summary = f"{found}; read {read}, {self.lines_read:,} of {self.lines:,} lines"
         if self.lines_without_index:
-            told += f", {self.lines_without_index:,} of them not indexed yet"
-        return told
+            summary += f", {self.lines_without_index:,} of them not indexed yet"
+        return summary
 
 
 @dataclass

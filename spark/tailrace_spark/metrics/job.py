@@ -11,7 +11,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from tailrace_spark import dead_letter, events, kafka
-from tailrace_spark.batches import BatchState, newest_us, persisted, run_batches, told, watermark_us
+from tailrace_spark.batches import BatchState, newest_us, persisted, run_batches, shown, watermark_us
 from tailrace_spark.job import BOOTSTRAP, CHECKPOINT, KAFKA_OPTION, OUTPUT, STREAMING, Job, JobRun, Option
 from tailrace_spark.metrics import frames
 from tailrace_spark.tables import delta
@@ -57,9 +57,7 @@ class MetricBatches:
             delta.append(frames.summary(sums.where(closing), self.spans), self.options.output, query, number)
             count = self.publish(parsed.sparkSession, closing & ~closed_before)
             self.state.after(sums.where(~closing), number, watermark)
-        self.say(
-            f"metrics batch {number}: {count:,} rows of closed windows, {dead_letter.told(reasons)}, {told(watermark)}"
-        )
+        self.say(f"metrics batch {number}: {count:,} closed rows, {dead_letter.shown(reasons)}, {shown(watermark)}")
 
     def publish(self, spark: SparkSession, which: Column) -> int:
         """From the table into the topic: a sketch made again may differ, what is in the table does not."""

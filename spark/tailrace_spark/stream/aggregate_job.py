@@ -8,7 +8,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from tailrace_spark import dead_letter, events, kafka
-from tailrace_spark.batches import BatchState, newest_us, persisted, told, watermark_us
+from tailrace_spark.batches import BatchState, newest_us, persisted, shown, watermark_us
 from tailrace_spark.job import Job, JobRun, Option
 from tailrace_spark.stream import frames
 from tailrace_spark.stream.stage import COMMON, Stage, to_option, topic_option
@@ -38,7 +38,7 @@ def run(run: JobRun) -> None:
             records = frames.as_records(closed, options.to, tuple(frames.REVENUE.names), ("country", "start"))
             kafka.write_batch(records, options)
             state.after(sums.where(~spans.is_closed(watermark)), number, watermark)
-            return f"{closed.count():,} rows of closed windows, {dead_letter.told(reasons)}, {told(watermark)}"
+            return f"{closed.count():,} closed rows, {dead_letter.shown(reasons)}, {shown(watermark)}"
 
     Stage(NAME, frames.known, work).run(run)
 

@@ -27,7 +27,7 @@ def run(run: JobRun) -> None:
             reasons = dead_letter.write(events.refused(joined), options, NAME)
             found = once.stamped(events.usable(joined), NAME)
             kafka.write_batch(frames.as_records(found, options.to, tuple(frames.ENRICHED), ("customer",)), options)
-            return f"{found.count():,} enriched, {dead_letter.told(reasons)}"
+            return f"{found.count():,} enriched, {dead_letter.shown(reasons)}"
 
     Stage(NAME, frames.orders, work).run(run)
 

@@ -22,7 +22,7 @@ def run(run: JobRun) -> None:
         reasons = dead_letter.write(events.refused(batch), options, NAME)
         valid = once.stamped(events.usable(batch), NAME)
         kafka.write_batch(frames.as_records(valid, options.to, tuple(frames.ORDER), ("customer",)), options)
-        return f"{valid.count():,} valid, {dead_letter.told(reasons)}"
+        return f"{valid.count():,} valid, {dead_letter.shown(reasons)}"
 
     Stage(NAME, frames.orders, work).run(run)
 

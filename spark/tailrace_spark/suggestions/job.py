@@ -37,7 +37,7 @@ def run(run: JobRun) -> None:
         gone = rows.count() - products
         run.say(
             f"{parsed.count():,} records, {owned.count():,} purchases that count: {products:,} products with similar "
-            f"ones, {gone:,} no longer; {dead_letter.told(reasons)}"
+            f"ones, {gone:,} no longer; {dead_letter.shown(reasons)}"
         )
     finally:
         for frame in (parsed, owned, rows):

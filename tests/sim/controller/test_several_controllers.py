@@ -71,7 +71,7 @@ class World:
 
     async def step(self) -> None:
         node = self.random.choice(self.nodes)
-        often = (self.time, self.decide, self.tell)
+        often = (self.time, self.decide, self.notify)
         seldom = (self.jump, self.away, self.hang, self.lose)
         act = self.random.choice(self.random.choice((often, often, seldom)))
         act(node)
@@ -106,9 +106,9 @@ class World:
         node.database.store.fail_next = OutcomeUnknown("the answer to COMMIT was lost")
         node.database.store.written_all_the_same = self.random.random() < 0.5
 
-    def tell(self, node: Node) -> None:
+    def notify(self, node: Node) -> None:
         for each in self.nodes:
-            each.database.tell()
+            each.database.notify()
 
     def check(self) -> None:
         for node in self.nodes:
@@ -171,7 +171,7 @@ async def test_no_epoch_has_two_deciders_and_no_answered_decision_is_lost(seed: 
             await world.heal()
             world.decide(next(node for node in world.nodes if node.controller.active))
             await world.turns(30)
-            world.tell(world.nodes[0])
+            world.notify(world.nodes[0])
             world.check()
             if len(world.promised) > before:
                 break
@@ -195,7 +195,7 @@ async def test_a_restored_backup_is_refused_until_told_and_then_gives_nothing_ou
         written = set(world.server.written)
         for _ in range(40):  # whoever asks, nobody decides
             world.time(world.nodes[0])
-            world.tell(world.nodes[0])
+            world.notify(world.nodes[0])
             world.decide(world.random.choice(world.nodes))
             await world.turns()
         assert set(world.server.written) == written
@@ -212,7 +212,7 @@ async def test_a_restored_backup_is_refused_until_told_and_then_gives_nothing_ou
         await world.turns(30)
         assert len({written for written in world.server.written}) == len(world.server.written)
         assert min(offset for epoch, offset in world.server.written if epoch == active.controller.epoch) > seen.offset
-        world.tell(active)
+        world.notify(active)
         await world.turns(30)
         for node in world.nodes:  # the others follow the log where it goes on
             assert node.controller.committed.offset == active.controller.committed.offset

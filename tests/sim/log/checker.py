@@ -9,7 +9,7 @@ from sim.log.model import Batch, Model, Violation
 from tailrace.log import lookup
 from tailrace.log.log import Log
 from tailrace.log.segment.search import position_of
-from tailrace.log.segment.sound import headers
+from tailrace.log.segment.valid import headers
 from tailrace.records.batch import read_header, split, validate
 from tailrace.records.record import Record
 

@@ -20,7 +20,7 @@ from tailrace.log.filesystem.memory import MemoryFilesystem
 from tailrace.log.leader_epochs import LeaderEpochs
 from tailrace.log.log import Log
 from tailrace.log.segment.search import collect_aborted
-from tailrace.log.segment.sound import headers
+from tailrace.log.segment.valid import headers
 from tailrace.records.batch import HEADER_SIZE, BatchHeader, read_header, split, stamp, validate
 from tailrace.records.record import Record, build
 
@@ -120,13 +120,13 @@ def decay(filesystem: MemoryFilesystem, dice: random.Random, open_log: Open, *, 
     path = dice.choice(by_kind[kind])
     bit = 8 * _byte(filesystem.content(path), kind, dice) + dice.randrange(8)
     what = f"bit {bit % 8} of byte {bit // 8} of {path}"
-    _, log, sound = open_and_look(filesystem.fork(), open_log)
+    _, log, valid = open_and_look(filesystem.fork(), open_log)
     hit = _batch_of(log, path, bit // 8) if path.endswith(SEGMENT) else None
     flipped = filesystem.fork()
     flipped.decay(path, bit)
     try:
         logs, log, seen = open_and_look(flipped, open_log)
-        Comparison(sound, seen, path, hit, dense).check()
+        Comparison(valid, seen, path, hit, dense).check()
         _goes_on(flipped, logs, log, seen, open_log)
     except (Violation, LogDirRefused) as broken:
         raise Violation(f"{what} (of {hit}): {broken}") from broken
@@ -166,7 +166,7 @@ def _batch_of(log: Log, path: str, position: int) -> BatchHeader | None:
 class Comparison:
     """A log with a flip in the file at path, beside what it is without; hit is the batch that has the flip."""
 
-    sound: Seen
+    valid: Seen
     seen: Seen
     path: str
     hit: BatchHeader | None
@@ -182,49 +182,49 @@ class Comparison:
     def nothing_wrong(self) -> None:
         """Only what is there without the flip."""
         for offset, batch in self.seen.batches.items():
-            truth = self.sound.batches.get(offset)
+            truth = self.valid.batches.get(offset)
             moved = truth is None and not self.dense and self.hit is not None  # within a gap that compaction left
             if moved and self.hit is not None:
-                truth = self.sound.batches.get(self.hit.base_offset)
+                truth = self.valid.batches.get(self.hit.base_offset)
             start = 8 if moved else 0  # its leader epoch has no CRC, either
             if truth is None or batch[start:12] + batch[16:] != truth[start:12] + truth[16:]:
                 raise Violation(f"{batch!r} is served at {offset} in place of {truth!r}")
-            if batch != truth and (self.hit is None or self.hit.base_offset not in self.sound.batches):
+            if batch != truth and (self.hit is None or self.hit.base_offset not in self.valid.batches):
                 raise Violation(f"the batch at {offset} has another leader epoch")
 
     def nothing_missing(self) -> None:
         """All but the batch that was hit and, in what no flush had covered, all behind it."""
-        missing = self.sound.batches.keys() - self.seen.batches.keys()
-        end, found = self.sound.offsets[1], self.seen.offsets[1]
+        missing = self.valid.batches.keys() - self.seen.batches.keys()
+        end, found = self.valid.offsets[1], self.seen.offsets[1]
         if self.hit is None:
             if missing:
                 raise Violation(f"the batches at {sorted(missing)} are missing")
             return
-        unflushed = not self.sound.clean and self.hit.next_offset > self.sound.recovery_point
+        unflushed = not self.valid.clean and self.hit.next_offset > self.valid.recovery_point
         lowest = self.hit.base_offset
         if unflushed:
             missing = {offset for offset in missing if offset < lowest}
         if missing - {lowest}:
             raise Violation(f"the batches at {sorted(missing - {lowest})} are missing")
         behind = max(
-            (read_header(batch).next_offset for at, batch in self.sound.batches.items() if at < lowest), default=0
+            (read_header(batch).next_offset for at, batch in self.valid.batches.items() if at < lowest), default=0
         )
         if found != end and not (unflushed and behind <= found):
             raise Violation(f"the log ends at {found}, not at {end}")
 
     def nothing_else_changed(self) -> None:
         """What other files say is as it was, or was made anew."""
-        sound, seen = self.sound, self.seen
-        if seen.offsets != sound.offsets:
-            raise Violation(f"the offsets are {seen.offsets}, not {sound.offsets}")
-        if seen.lookups != sound.lookups:
-            raise Violation(f"timestamps are found at {seen.lookups}, not at {sound.lookups}")
-        if seen.aborted != sound.aborted:
-            raise Violation(f"the aborted transactions are {seen.aborted}, not {sound.aborted}")
-        if seen.epochs != sound.epochs and not self._tolerable_epochs():
-            raise Violation(f"the epochs are {seen.epochs}, not {sound.epochs}")
-        known = {read_header(batch).last_offset for batch in sound.batches.values()}
-        for producer_id, entry in sound.producers.items():
+        valid, seen = self.valid, self.seen
+        if seen.offsets != valid.offsets:
+            raise Violation(f"the offsets are {seen.offsets}, not {valid.offsets}")
+        if seen.lookups != valid.lookups:
+            raise Violation(f"timestamps are found at {seen.lookups}, not at {valid.lookups}")
+        if seen.aborted != valid.aborted:
+            raise Violation(f"the aborted transactions are {seen.aborted}, not {valid.aborted}")
+        if seen.epochs != valid.epochs and not self._tolerable_epochs():
+            raise Violation(f"the epochs are {seen.epochs}, not {valid.epochs}")
+        known = {read_header(batch).last_offset for batch in valid.batches.values()}
+        for producer_id, entry in valid.producers.items():
             # Of a snapshot that is gone, what wrote nothing that is still in the log is forgotten, as in Kafka.
             forgotten = self.path.endswith(SNAPSHOT) and entry[1] not in known
             found = seen.producers.get(producer_id)
@@ -237,44 +237,44 @@ class Comparison:
             return False
         own = [
             header.base_offset
-            for header in map(read_header, self.sound.batches.values())
+            for header in map(read_header, self.valid.batches.values())
             if header.producer_id == producer_id and header.base_offset >= entry[2]
         ]
         return entry[2] < min(own, default=-1) == found[2]
 
     def _tolerable_epochs(self) -> bool:
         """One that begins a batch too early, or after a crash a first one that begins later."""
-        sound, seen, of_file = self.sound.epochs, self.seen.epochs, self.path.endswith(EPOCHS)
-        if of_file and sound and sound[-1] not in seen and self._batches_of(sound[-1][0]) < 2:
-            sound = sound[:-1]  # of an epoch without a batch only the file knew; a single one is not believed alone
+        valid, seen, of_file = self.valid.epochs, self.seen.epochs, self.path.endswith(EPOCHS)
+        if of_file and valid and valid[-1] not in seen and self._batches_of(valid[-1][0]) < 2:
+            valid = valid[:-1]  # of an epoch without a batch only the file knew; a single one is not believed alone
         # Whose beginning lies behind the log's start, after DeleteRecords and a crash that took its checkpoint, may
         # be read again from the batches.
-        if sound and seen and [entry for entry in seen if entry[1] > sound[0][1]] == sound[1:]:
+        if valid and seen and [entry for entry in seen if entry[1] > valid[0][1]] == valid[1:]:
             return True
-        if sound and seen and [entry for entry in sound if entry[1] > seen[0][1]] == seen[1:]:
+        if valid and seen and [entry for entry in valid if entry[1] > seen[0][1]] == seen[1:]:
             return True
         if not of_file or any(one[1] >= two[1] for one, two in pairwise(seen)):
             return False
         # Compaction may have taken the batch that began an epoch, of which only the file knew where it lay.
-        if not self.dense and all(self._epoch_of(at, sound) == _epoch_at(seen, at) for at in self.sound.batches):
+        if not self.dense and all(self._epoch_of(at, valid) == _epoch_at(seen, at) for at in self.valid.batches):
             return True
-        different = [(one, two) for one, two in zip(sound, seen, strict=False) if one != two]
-        if len(sound) != len(seen) or len(different) != 1:
+        different = [(one, two) for one, two in zip(valid, seen, strict=False) if one != two]
+        if len(valid) != len(seen) or len(different) != 1:
             # What nobody has written batches in, nobody can compare.
-            return not self.sound.batches or [e for e in seen if e in sound] == seen
+            return not self.valid.batches or [e for e in seen if e in valid] == seen
         ((epoch, start), (other, found)) = different[0]
-        first_is_late = not self.sound.clean and (epoch, start) == sound[0] and found > start
-        without_batch = not any(start <= at for at in self.sound.batches)
-        a_batch_early = found == max((at for at in self.sound.batches if at < start), default=-1)
+        first_is_late = not self.valid.clean and (epoch, start) == valid[0] and found > start
+        without_batch = not any(start <= at for at in self.valid.batches)
+        a_batch_early = found == max((at for at in self.valid.batches if at < start), default=-1)
         return without_batch or (epoch == other and (first_is_late or a_batch_early))
 
     def _batches_of(self, epoch: int) -> int:
-        return sum(read_header(batch).partition_leader_epoch == epoch for batch in self.sound.batches.values())
+        return sum(read_header(batch).partition_leader_epoch == epoch for batch in self.valid.batches.values())
 
-    def _epoch_of(self, offset: int, sound: list[tuple[int, int]]) -> int:
+    def _epoch_of(self, offset: int, valid: list[tuple[int, int]]) -> int:
         """As the file has it; what it says nothing of any more, after a crash that took the log's start, the batch."""
-        told = bool(sound) and offset >= sound[0][1]
-        return _epoch_at(sound, offset) if told else read_header(self.sound.batches[offset]).partition_leader_epoch
+        told = bool(valid) and offset >= valid[0][1]
+        return _epoch_at(valid, offset) if told else read_header(self.valid.batches[offset]).partition_leader_epoch
 
 
 def _epoch_at(epochs: list[tuple[int, int]], offset: int) -> int:

@@ -318,15 +318,15 @@ class Machine:
         """One call of append; takes what was answered from what is left. False if the disk refused some of it."""
         answers = self.log.append([buffer for _, buffer in group], self.epoch, self.now_ms, from_client=not internal)
         self.say(f"append {[one.about for one, _ in group]} -> {[(a.error_code, a.base_offset) for a in answers]}")
-        sound = True
+        valid = True
         for (one, buffer), answer in zip(group, answers, strict=True):
             del left[0]
             if one.client.answered(one, answer):
                 self.take(buffer, answer)
             elif answer.error_code == ErrorCode.KAFKA_STORAGE_ERROR:
                 self.model.begin(buffer)  # some of it may be on the disk
-                sound = False
-        return sound
+                valid = False
+        return valid
 
     def knows_a_marker_alone(self, client: Client) -> bool:
         """Whether retention left a marker of the client's epoch and no batch: as in Kafka its next is to be number 0.

@@ -9,7 +9,7 @@ from sim.worlds import broken
 from tailrace.quota import leases
 from tailrace.quota.leased_bucket import LeasedBucket
 from tailrace.quota.leases import Booking
-from tailrace.quota.owed import Owed
+from tailrace.quota.pending_throttle import PendingThrottle
 
 _DEMAND: Callable[..., Any] = LeasedBucket.demand
 _SHARE: Callable[..., float] = Booking.share
@@ -39,7 +39,7 @@ def _only_what_was_used(self: LeasedBucket, now_ms: float) -> Any:
     return leases.Demand(demand.account, demand.kind, rate, demand.used, demand.unused)
 
 
-def _reads_at_once(self: Owed) -> int:
+def _reads_at_once(self: PendingThrottle) -> int:
     return 0
 
 
@@ -59,7 +59,7 @@ MUTANTS = (
     broken("a lease stays as large as it was first", Booking, "share", _first_share, 3),
     broken("what was not used is not given back", LeasedBucket, "demand", _no_unused, 76),
     broken("a client that is held back asks for no more", LeasedBucket, "demand", _only_what_was_used, 10),
-    broken("a connection is read when the told time is over", Owed, "wait_ms", _reads_at_once, 21),
+    broken("a connection is read when the told time is over", PendingThrottle, "wait_ms", _reads_at_once, 21),
     broken("what was not used is given three times", LeasedBucket, "grant", _credit_thrice, 3),
     broken("what was not used is kept without end", leases, "CREDIT_MS", 1e6, 15),
     broken("a dead gateway keeps its lease", Booking, "settle", _dead_hold_on, 3),

@@ -240,8 +240,8 @@ class World:
         self.passed.at.append((self.now_ms, connection.size_bytes))
         self.told_until_ms = max(self.told_until_ms, self.now_ms + throttle_ms)
         answered_ms = self.random.uniform(0.2, 2)  # the client sends nothing before
-        owed = meter.take_owed(MAX_THROTTLE_MS, lambda: self.now_ms)
-        connection.mute.throttle(max(throttle_ms, answered_ms), owed)
+        pending_throttle = meter.take_pending_throttle(MAX_THROTTLE_MS, lambda: self.now_ms)
+        connection.mute.throttle(max(throttle_ms, answered_ms), pending_throttle)
 
     def unmuted(self, connection: Connection) -> None:
         think_ms = connection.think_ms * self.random.uniform(0.5, 1.5)

@@ -73,7 +73,7 @@ class Leading:
             return
         try:
             replica.check_epoch(request.leader_epoch)
-            diverging = replica.heard(request.broker_id, request.broker_epoch, request.position)
+            diverging = replica.on_fetch_position(request.broker_id, request.broker_epoch, request.position)
         except ApiError as refused:
             reply(Fetched(refused.code, -1, replica.log.log_start_offset))
             return

@@ -26,7 +26,7 @@ from tailrace_coordinator.coordinator import Coordinator
 from tailrace_coordinator.handlers import HANDLERS
 from tailrace_coordinator.shards.deadlines import Deadlines
 from tailrace_coordinator.shards.partition_log import Barrier, OwnedPartition
-from tailrace_coordinator.shards.runtime import CoordinatorRuntime, Surroundings
+from tailrace_coordinator.shards.runtime import CoordinatorRuntime, RuntimeContext
 from tailrace_coordinator.transactions.markers import MarkerSender
 from tailrace_coordinator.transactions.peers import Peers
 
@@ -211,8 +211,8 @@ class CoordinatorProcess(Process):
         )
         coordinator.incarnation_id = self.incarnation_id
 
-    def _around(self, topic: str, markers: MarkerSender) -> Surroundings:
-        return Surroundings(
+    def _around(self, topic: str, markers: MarkerSender) -> RuntimeContext:
+        return RuntimeContext(
             coordinator_id=self.number,
             config=CONFIG,
             clock=self,

@@ -19,7 +19,7 @@ from support.broker import TOPIC_ID, Running, batch, image, running
 from tailrace.clock import ManualClock
 from tailrace.errors import ErrorCode
 from tailrace.metadata.image import BrokerImage, MetadataImage, PartitionImage, TopicImage
-from tailrace.net.background import beside
+from tailrace.net.background import in_background
 from tailrace.runtime.role import Environment
 from tailrace.wire.messages import BrokerRegistrationRequest, BrokerRegistrationResponse
 from tailrace_broker import app
@@ -64,7 +64,7 @@ async def registering(node: Running, path: Path) -> AsyncIterator[list[str]]:
     environment = Environment(ManualClock(), random.Random(1), log, path, path / "run", "boot", CollectorRegistry())
     follower: Any = node.follower
     lifecycle = app.open_lifecycle(node.broker, follower, node.broker.config.static, environment, [])
-    async with beside(lifecycle.run(-1)):
+    async with in_background(lifecycle.run(-1)):
         await news.wait()
         yield said
 

@@ -18,7 +18,7 @@ from tailrace.clock import Clock, ManualClock
 from tailrace.log.directory.log_dir import LogDir
 from tailrace.log.filesystem.memory import MemoryFilesystem
 from tailrace.log.retention import delete_retention
-from tailrace.net.background import beside
+from tailrace.net.background import in_background
 from tailrace.wire.messages import DescribeLogDirsRequest
 from tailrace_broker import app
 from tailrace_broker.housekeeping import Housekeeping
@@ -261,7 +261,7 @@ async def test_what_was_deleted_goes_by_a_timer_and_does_not_wait_for_retention(
         gone.advance_log_start_offset(1)
         delete_retention(gone, node.environment.clock.wall_ms(), 2)
         assert {path.split("/")[2] for path in left()} == {"t-0", "t-1"}
-        async with beside(housekeeping(node, clock).run()):
+        async with in_background(housekeeping(node, clock).run()):
             await turns_until(all_gone)
             node.follower.move(topics={}, topic_names={})
             assert {path.split("/")[2].partition(".")[0] for path in left()} == {"t-0", "t-1"}

@@ -276,8 +276,8 @@ class Thread:
 
     def __init__(self, database: MemoryDatabase, monkeypatch: pytest.MonkeyPatch) -> None:
         self.begun, self.go_on = asyncio.Event(), asyncio.Event()
-        self._really = database.beside
-        monkeypatch.setattr(database, "beside", self)
+        self._really = database.in_thread
+        monkeypatch.setattr(database, "in_thread", self)
 
     async def __call__(self, work: Callable[[], object]) -> object:
         self.begun.set()

@@ -85,7 +85,7 @@ def value_of(image: MetadataImage) -> str | None:
 
 
 async def follow(member: Member) -> None:
-    member.database.tell()
+    member.database.notify()
     await turns()
 
 
@@ -103,14 +103,14 @@ async def test_a_standby_follows_and_says_who_is_active() -> None:
 
 async def test_a_standby_goes_on_while_a_thread_replays_thousands_of_records(monkeypatch: pytest.MonkeyPatch) -> None:
     async with members() as (active, standby):
-        begun, go_on, really = asyncio.Event(), asyncio.Event(), standby.database.beside
+        begun, go_on, really = asyncio.Event(), asyncio.Event(), standby.database.in_thread
 
         async def halted(work: Any) -> Any:
             begun.set()
             await go_on.wait()
             return await really(work)
 
-        monkeypatch.setattr(standby.database, "beside", halted)
+        monkeypatch.setattr(standby.database, "in_thread", halted)
         await active.controller.run(setting("few"))
         await follow(standby)
         before = standby.controller.committed
@@ -153,19 +153,19 @@ async def test_who_loses_the_lease_while_a_thread_decides_writes_nothing_and_its
         records = (*broker(0, 10), *broker(1, 11), TopicRecord("wide", topic_id(1)), *made)
         await zombie.controller.run(lambda _: ControllerResult(None, records))
         await follow(successor)
-        begun, go_on, beside = asyncio.Event(), asyncio.Event(), zombie.database.beside
+        begun, go_on, really = asyncio.Event(), asyncio.Event(), zombie.database.in_thread
 
         async def halted(work: Callable[[], object]) -> object:
             begun.set()
             await go_on.wait()
-            return await beside(work)
+            return await really(work)
 
         zombie.database.open.clear()
         await successor.pass_ms(1500)
         config = zombie.controller.config
         before = zombie.controller.image
         with monkeypatch.context() as patched:
-            patched.setattr(zombie.database, "beside", halted)
+            patched.setattr(zombie.database, "in_thread", halted)
             fencing = asyncio.create_task(
                 zombie.controller.run_in_thread(lambda image: brokers.expire(image, 0, 10, config))
             )
@@ -213,16 +213,16 @@ async def test_a_controller_that_leaves_gives_its_lease_away_and_the_next_one_ne
 
 async def test_who_hears_nobody_gives_the_lease_away_once_and_takes_it_back_if_nobody_wants_it() -> None:
     async with members(1) as (alone,):
-        assert alone.controller.unheard("nobody was heard")
+        assert alone.controller.on_silence("nobody was heard")
         await turns()
         assert alone.database.store.server.lease.holder == NOBODY
         await alone.pass_ms(STAND_BACK_LEASES * LEASE_MS - 200)
         assert not alone.controller.active
         await alone.pass_ms(400)
         assert alone.controller.active
-        assert not alone.controller.unheard("still nobody")
-        alone.controller.heard()
-        assert alone.controller.unheard("nobody again")
+        assert not alone.controller.on_silence("still nobody")
+        alone.controller.on_heartbeat()
+        assert alone.controller.on_silence("nobody again")
 
 
 async def test_a_follower_that_heard_of_a_commit_before_we_did_is_waited_for() -> None:

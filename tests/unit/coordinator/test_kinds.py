@@ -179,8 +179,8 @@ class Faulty(Tallies):
 
 async def faulty(*records: tuple[bytes, bytes | None]) -> Stage:
     """A shard with a bug, and one of another kind beside it, whose log has one name."""
-    beside = replace(TALLIES, holds="others")
-    stage = Stage(kinds={TOPIC: replace(TALLIES, machine=lambda _: Faulty()), BESIDE: beside})
+    others = replace(TALLIES, holds="others")
+    stage = Stage(kinds={TOPIC: replace(TALLIES, machine=lambda _: Faulty()), BESIDE: others})
     stage.logs[TOPIC].entries += [(False, record) for record in records]
     stage.logs[BESIDE].entries.append((False, (b"t", b"1")))
     await stage.become(with_both())

@@ -48,14 +48,14 @@ def test_an_expression_that_is_refused_has_no_topics_and_the_others_have_theirs(
 async def test_a_group_is_resolved_once_at_a_time_and_all_groups_in_one_thread() -> None:
     told: list[str] = []
 
-    async def tell(_: OwnedPartition, action: ResolveExpressions, *found: object) -> None:
+    async def report(_: OwnedPartition, action: ResolveExpressions, *found: object) -> None:
         told.append(action.group_id)
         if len(told) == 2:
             both.set()
 
     both = asyncio.Event()
     owned = OwnedPartition(UUID(int=1), 0, 1, 0, 1, Address("h", 1))
-    resolver = TopicRegexResolver(MetadataImage, tell)
+    resolver = TopicRegexResolver(MetadataImage, report)
     for group_id in ("g", "g", "h", "g"):
         resolver.act(owned, ResolveExpressions(group_id, ("t",)))
     await both.wait()

@@ -29,7 +29,7 @@ FLIPPED = (".log", ".index", ".timeindex", ".snapshot", "leader-epoch-checkpoint
 
 
 @pytest.fixture(scope="module")
-def sound(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def valid(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A log directory with two partitions of several segments, shut down cleanly."""
     path = tmp_path_factory.mktemp("sound")
     logs = LogDir.open(RealFilesystem(), str(path), node_id=0, cluster_id="c", now_ms=NOW)
@@ -67,12 +67,12 @@ def without(path: Path) -> Iterator[None]:
         path.write_bytes(before)
 
 
-def test_a_sound_directory_has_no_finding_and_stays_as_it_is(sound: Path) -> None:
-    before = {path: path.read_bytes() for path in sorted(sound.rglob("*")) if path.is_file()}
+def test_a_sound_directory_has_no_finding_and_stays_as_it_is(valid: Path) -> None:
+    before = {path: path.read_bytes() for path in sorted(valid.rglob("*")) if path.is_file()}
     read: list[int] = []
-    assert list(verify(sound, read.append)) == []
-    assert findings(sound / "topic-1") == []
-    assert {path: path.read_bytes() for path in sorted(sound.rglob("*")) if path.is_file()} == before
+    assert list(verify(valid, read.append)) == []
+    assert findings(valid / "topic-1") == []
+    assert {path: path.read_bytes() for path in sorted(valid.rglob("*")) if path.is_file()} == before
     assert sum(read) == sum(len(data) for path, data in before.items() if path.suffix == ".log")
 
 
@@ -85,28 +85,28 @@ def answers(path: Path) -> object:
 
 @settings(max_examples=80, deadline=None)
 @given(st.data())
-def test_a_flipped_bit_is_found_or_changes_no_answer(sound: Path, data: st.DataObject) -> None:
-    files = [path for path in sorted((sound / "topic-0").iterdir()) if path.name.endswith(FLIPPED)]
+def test_a_flipped_bit_is_found_or_changes_no_answer(valid: Path, data: st.DataObject) -> None:
+    files = [path for path in sorted((valid / "topic-0").iterdir()) if path.name.endswith(FLIPPED)]
     path = data.draw(st.sampled_from([path for path in files if path.stat().st_size]))
     at = data.draw(st.integers(0, path.stat().st_size - 1))
     mask = 1 << data.draw(st.integers(0, 7))
     before = path.read_bytes()
     try:
         path.write_bytes(before[:at] + bytes([before[at] ^ mask]) + before[at + 1 :])
-        if not findings(sound):
-            copy = sound.parent / "copy"
-            shutil.copytree(sound / "topic-0", copy)
+        if not findings(valid):
+            copy = valid.parent / "copy"
+            shutil.copytree(valid / "topic-0", copy)
             try:
-                assert answers(copy) == answers_of_sound(sound)
+                assert answers(copy) == answers_of_valid(valid)
             finally:
                 shutil.rmtree(copy)
     finally:
         path.write_bytes(before)
 
 
-def answers_of_sound(sound: Path) -> object:
-    copy = sound.parent / "right"
-    shutil.copytree(sound / "topic-1", copy)
+def answers_of_valid(valid: Path) -> object:
+    copy = valid.parent / "right"
+    shutil.copytree(valid / "topic-1", copy)
     try:
         return answers(copy)
     finally:
@@ -133,29 +133,29 @@ def answers_of_sound(sound: Path) -> object:
     ],
 )  # fmt: skip
 def test_what_does_not_agree_is_said_with_what_to_do(
-    sound: Path, name: str, change: Callable[[bytes], bytes], said: str
+    valid: Path, name: str, change: Callable[[bytes], bytes], said: str
 ) -> None:
-    with changed(sound / name, change):
-        found = findings(sound)
+    with changed(valid / name, change):
+        found = findings(valid)
     assert [line for line in found if said in line and name in line], found
     assert all(";" in line and "\n" not in line for line in found)
 
 
-def test_kafkas_checkpoint_of_a_cleaner_that_never_cleaned_is_empty_and_sound(sound: Path) -> None:
-    twin = sound / (checkpoints.CLEANER_OFFSET + COPY_SUFFIX)
-    with changed(sound / checkpoints.CLEANER_OFFSET, lambda data: b""):
-        assert [line for line in findings(sound) if "its copy says" in line]
+def test_kafkas_checkpoint_of_a_cleaner_that_never_cleaned_is_empty_and_sound(valid: Path) -> None:
+    twin = valid / (checkpoints.CLEANER_OFFSET + COPY_SUFFIX)
+    with changed(valid / checkpoints.CLEANER_OFFSET, lambda data: b""):
+        assert [line for line in findings(valid) if "its copy says" in line]
         with without(twin):  # Kafka writes none
-            assert findings(sound) == []
+            assert findings(valid) == []
 
 
-def test_a_compacted_log_may_lack_offsets_and_no_other(sound: Path) -> None:
-    first = sound / "topic-0" / "00000000000000000000.log"
+def test_a_compacted_log_may_lack_offsets_and_no_other(valid: Path) -> None:
+    first = valid / "topic-0" / "00000000000000000000.log"
     with changed(first, lambda data: b""):
-        assert [line for line in findings(sound) if "offsets 0 to 13 are missing" in line]
-        cleaner = sound / checkpoints.CLEANER_OFFSET
-        with changed(cleaner, lambda data: b"0\n1\ntopic 0 8\n"), without(sound / (cleaner.name + COPY_SUFFIX)):
-            assert not [line for line in findings(sound) if "are missing" in line]
+        assert [line for line in findings(valid) if "offsets 0 to 13 are missing" in line]
+        cleaner = valid / checkpoints.CLEANER_OFFSET
+        with changed(cleaner, lambda data: b"0\n1\ntopic 0 8\n"), without(valid / (cleaner.name + COPY_SUFFIX)):
+            assert not [line for line in findings(valid) if "are missing" in line]
 
 
 def test_an_abort_that_its_index_lacks_is_found(tmp_path: Path) -> None:

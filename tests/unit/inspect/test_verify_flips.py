@@ -31,7 +31,7 @@ SILENT = {
 
 
 @pytest.fixture(scope="module")
-def sound(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def valid(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A log of two segments with epochs, an aborted transaction and deleted records, shut down cleanly."""
     path = tmp_path_factory.mktemp("flipped")
     logs = LogDir.open(RealFilesystem(), str(path), node_id=0, cluster_id="cluster", now_ms=NOW)
@@ -45,11 +45,11 @@ def sound(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-def flips(sound: bytes) -> Iterator[tuple[str, bytes]]:
+def flips(valid: bytes) -> Iterator[tuple[str, bytes]]:
     """Each bit of a digit, one of any other byte."""
-    for at, byte in enumerate(sound):
+    for at, byte in enumerate(valid):
         for bit in range(8) if byte in b"0123456789" else (at % 8,):
-            flipped = bytearray(sound)
+            flipped = bytearray(valid)
             flipped[at] ^= 1 << bit
             yield f"bit {bit} of byte {at}", bytes(flipped)
 
@@ -61,14 +61,14 @@ def silent(name: str, content: bytes) -> bool:
     return name in SILENT and re.search(SILENT[name].encode(), content) is not None
 
 
-def test_every_flip_is_found_and_its_file_named_or_is_one_that_changes_nothing(sound: Path) -> None:
-    assert [str(finding) for finding in verify(sound, lambda read: None)] == []
+def test_every_flip_is_found_and_its_file_named_or_is_one_that_changes_nothing(valid: Path) -> None:
+    assert [str(finding) for finding in verify(valid, lambda read: None)] == []
     missed: list[str] = []
-    for path in sorted(path for path in sound.rglob("*") if path.is_file() and path.stat().st_size):
-        name, before = str(path.relative_to(sound)), path.read_bytes()
+    for path in sorted(path for path in valid.rglob("*") if path.is_file() and path.stat().st_size):
+        name, before = str(path.relative_to(valid)), path.read_bytes()
         for what, flipped in flips(before):
             path.write_bytes(flipped)
-            findings = list(verify(sound, lambda read: None))
+            findings = list(verify(valid, lambda read: None))
             named = {finding.path.name.removesuffix(".twin") for finding in findings}
             of_it = path.name.removesuffix(".twin").replace(".txnsums", ".txnindex") in named
             of_it = of_it or (path.suffix == ".log" and LEADER_EPOCH in named)  # a batch's epoch is not the file's

@@ -17,7 +17,7 @@ from tailrace.log import lookup
 from tailrace.log.filesystem.memory import MemoryFilesystem
 from tailrace.log.log import Log
 from tailrace.log.read import TimestampOffset
-from tailrace.log.segment.sound import MOST_LOOKED_AT
+from tailrace.log.segment.valid import MOST_LOOKED_AT
 from tailrace.records.batch import split, validate
 from tailrace.records.compression import Codec
 from tailrace.records.record import iterate
@@ -146,10 +146,10 @@ def test_no_bit_of_a_time_index_hides_a_batch_of_the_same_time_or_a_later_one(in
     append(log, b"a", timestamp=1)
     log.close()
     path = log.segments[0].path(TIMES)
-    sound = bytes(filesystem.content(path))
-    for bit in range(8 * len(sound)):
+    valid = bytes(filesystem.content(path))
+    for bit in range(8 * len(valid)):
         filesystem.kill()
-        filesystem.content(path)[:] = sound
+        filesystem.content(path)[:] = valid
         filesystem.content(path)[bit // 8] ^= 1 << bit % 8
         again = open_log(filesystem, config, recovery_point=len(times) + 1, clean=True)
         for time in range(1, 13):
@@ -173,13 +173,13 @@ def test_damage_is_told_once_for_each_segment_and_an_index_is_mended() -> None:
     told: list[str] = []
     log.segments.on_damage = lambda segment: told.append(segment.path(""))
     index = filesystem.content(log.segments[0].path(OFFSETS))
-    sound = bytes(index)
+    valid = bytes(index)
     index[3] ^= 1
     filesystem.content(log.segments[1].path(SEGMENT))[7] ^= 64
     for _ in range(3):
         check(log, 1, most_lost=LARGEST)
     assert sorted(told) == [segment.path("") for segment in log.segments[:2]]
-    assert index == sound
+    assert index == valid
 
 
 @given(st.integers(0, 15), BITS)

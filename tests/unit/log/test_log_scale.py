@@ -109,7 +109,7 @@ def test_more_logs_than_files_may_be_open_are_written_and_read() -> None:
     for partition in range(40):
         log = logs.log("t", partition)
         assert log is not None and values_of(log) == [b"%d" % partition, b"more"]
-    assert filesystem.open_files.let_go >= 40 + 40 + 40 - 8
+    assert filesystem.open_files.freed >= 40 + 40 + 40 - 8
 
 
 def test_what_fits_is_opened_once() -> None:
@@ -121,7 +121,7 @@ def test_what_fits_is_opened_once() -> None:
         assert log is not None
         append(log, b"more")
         assert values_of(log) == [b"%d" % partition, b"more"]
-    assert (filesystem.opens, filesystem.open_files.let_go) == (before, 0)
+    assert (filesystem.opens, filesystem.open_files.freed) == (before, 0)
 
 
 def test_a_slice_outlives_that_its_segment_let_the_file_go_and_was_deleted() -> None:
@@ -183,7 +183,7 @@ def test_a_file_is_synced_before_it_is_let_go_of() -> None:
     filesystem, open_files = full(2)
     logs = filled(filesystem, 1)
     crowd(logs, 1, 2)
-    assert open_files.let_go == 1
+    assert open_files.freed == 1
     lost_in_write_back(filesystem)  # not any more
     assert filesystem.fork().content(f"/logs/t-0/{0:020d}.log") == filesystem.content(f"/logs/t-0/{0:020d}.log")
     filesystem.crash(random.Random(1))
@@ -196,9 +196,9 @@ def test_what_is_not_synced_stays_open_until_somebody_has_synced_it() -> None:
     heard: list[int] = []
     open_files.relieved_by(lambda: heard.append(open_files.owed))
     logs = filled(filesystem, 6)
-    assert (len(open_files), open_files.let_go, heard) == (6, 0, [])
+    assert (len(open_files), open_files.freed, heard) == (6, 0, [])
     crowd(logs, 6)
-    assert (len(open_files), open_files.let_go, heard) == (7, 0, [1])
+    assert (len(open_files), open_files.freed, heard) == (7, 0, [1])
     owed = open_files.take_owed(9)
     (partition,) = map(partition_of, owed)
     lost_in_write_back(filesystem, partition)
@@ -206,7 +206,7 @@ def test_what_is_not_synced_stays_open_until_somebody_has_synced_it() -> None:
     log = logs.log("t", partition)
     assert log is not None and log.segments.active.failed_sync is not None
     open_files.put_back(owed)
-    assert (len(open_files), open_files.let_go, open_files.owed) == (6, 1, 0)
+    assert (len(open_files), open_files.freed, open_files.owed) == (6, 1, 0)
     with pytest.raises(OSError, match="written back"):
         log.flush()
 
@@ -220,7 +220,7 @@ def test_what_was_written_while_it_was_synced_stays_open() -> None:
     sync_files(owed)
     crowd(logs, partition)
     open_files.put_back(owed)
-    assert open_files.let_go == 0
+    assert open_files.freed == 0
     lost_in_write_back(filesystem, partition)
     with pytest.raises(OSError, match="written back"):
         logs.log("t", partition).flush()  # type: ignore[union-attr]
@@ -233,7 +233,7 @@ class Busy:
         self.asked: list[int] = []
         self.owes = True
 
-    def let_go(self) -> bool:
+    def free(self) -> bool:
         self.asked.append(get_ident())
         return not self.owes
 
@@ -260,7 +260,7 @@ def test_another_thread_syncs_and_leaves_it_to_that_of_the_logs_to_let_go() -> N
     assert len(synced) == 1
     for _ in holders:
         open_files.make_room()
-    assert (open_files.let_go, len(open_files)) == (1, 8)
+    assert (open_files.freed, len(open_files)) == (1, 8)
 
 
 def test_the_one_who_opens_syncs_where_the_others_fall_behind() -> None:
@@ -292,7 +292,7 @@ def test_what_is_on_the_disk_is_let_go_of_at_once() -> None:
     for log in logs.open_logs().values():
         log.flush()
     crowd(logs, 3, 4, 5)
-    assert open_files.let_go == 3
+    assert open_files.freed == 3
 
 
 @pytest.mark.parametrize(
@@ -360,7 +360,7 @@ def test_where_no_descriptor_is_left_segments_let_go_of_theirs(tmp_path: Path) -
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
         for descriptor in taken:
             os.close(descriptor)
-    assert filesystem.open_files.let_go > 0
+    assert filesystem.open_files.freed > 0
 
 
 def test_another_thread_that_finds_no_descriptor_has_those_of_the_logs_let_go() -> None:
@@ -373,5 +373,5 @@ def test_another_thread_that_finds_no_descriptor_has_those_of_the_logs_let_go() 
         assert not pool.submit(open_files.shed).result()
     assert len(full) == 1 and not any(holder.asked for holder in holders)
     open_files.make_room()
-    assert (open_files.let_go, len(open_files)) == (5, 4)
+    assert (open_files.freed, len(open_files)) == (5, 4)
     assert open_files.shed() and len(open_files) == 2

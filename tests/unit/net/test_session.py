@@ -55,8 +55,8 @@ def test_without_sasl_a_client_is_authenticated_at_once() -> None:
 
 def test_what_was_told_in_one_read_is_one_mute_of_the_longest() -> None:
     world = World()
-    world.session.tell(70)
-    world.session.tell(30)
+    world.session.report_throttle(70)
+    world.session.report_throttle(30)
     assert world.session.to_be_muted and world.session.throttle_time_ms == 70 and world.counted == []
     world.session.mute()
     assert not world.session.to_be_muted and world.counted == [70]

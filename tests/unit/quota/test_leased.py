@@ -265,11 +265,11 @@ def give(quota: LeasedQuota, rate: float, now_ms: float, credit: float = 0.0) ->
     quota.granted([Grant(ACCOUNT, PRODUCE, True, rate, credit)], LEASE_MS, now_ms, now_ms)
 
 
-def owed_ms(quota: LeasedQuota, now_ms: float) -> float:
+def pending_throttle_ms(quota: LeasedQuota, now_ms: float) -> float:
     """How long a connection waits whose charge was the last."""
     meter = quota.meter(USER, "app", now_ms)
     meter.charge(PRODUCE, 1e-9, now_ms)
-    return round(meter.take_owed(1e9, lambda: now_ms).wait_ms() / 10) * 10
+    return round(meter.take_pending_throttle(1e9, lambda: now_ms).wait_ms() / 10) * 10
 
 
 def test_a_client_without_quota_is_never_throttled_and_costs_nothing() -> None:
@@ -286,7 +286,7 @@ def test_the_first_request_is_charged_at_an_even_share_and_asks_for_a_lease() ->
     asked = []
     quota.on_wanted = lambda: asked.append(True)
     assert quota.meter(USER, "app", 0).charge(PRODUCE, 100, 0) == 100
-    assert owed_ms(quota, 0) == 200
+    assert pending_throttle_ms(quota, 0) == 200
     assert asked and quota.active == 1
 
 
@@ -305,9 +305,9 @@ def test_a_throttle_is_told_by_the_whole_rate_and_ends_when_the_lease_has_paid()
     meter.charge(PRODUCE, 0, 0)
     give(quota, 100, 0)
     assert meter.charge(PRODUCE, 100, 0) == 100
-    assert owed_ms(quota, 100) == 900
+    assert pending_throttle_ms(quota, 100) == 900
     give(quota, RATE, 200)
-    assert owed_ms(quota, 200) == 80
+    assert pending_throttle_ms(quota, 200) == 80
 
 
 def test_a_connection_waits_for_what_was_charged_until_its_turn_and_not_for_what_came_after() -> None:
@@ -315,9 +315,9 @@ def test_a_connection_waits_for_what_was_charged_until_its_turn_and_not_for_what
     quota = leased(gateways=1)
     meter = quota.meter(USER, "app", 0)
     meter.charge(PRODUCE, 100, 0)
-    first = meter.take_owed(1500, lambda: now_ms)
+    first = meter.take_pending_throttle(1500, lambda: now_ms)
     meter.charge(PRODUCE, 300, 0)
-    second = meter.take_owed(1500, lambda: now_ms)
+    second = meter.take_pending_throttle(1500, lambda: now_ms)
     assert (first.wait_ms(), second.wait_ms()) == (100, 400)
     now_ms = 100
     assert (first.wait_ms(), second.wait_ms()) == (0, 300)
@@ -328,10 +328,10 @@ def test_nobody_waits_longer_than_the_longest_throttle() -> None:
     now_ms = 0.0
     meter = leased().meter(USER, "app", 0)
     meter.charge(PRODUCE, 1e9, 0)
-    owed = meter.take_owed(1500, lambda: now_ms)
-    assert owed.wait_ms() == 1500
+    pending_throttle = meter.take_pending_throttle(1500, lambda: now_ms)
+    assert pending_throttle.wait_ms() == 1500
     now_ms = 1500
-    assert owed.wait_ms() == 0
+    assert pending_throttle.wait_ms() == 0
 
 
 def test_whoever_waits_hears_of_more_and_of_the_end_of_the_quota() -> None:
@@ -339,20 +339,20 @@ def test_whoever_waits_hears_of_more_and_of_the_end_of_the_quota() -> None:
     quota = leased()
     meter = quota.meter(USER, "app", 0)
     meter.charge(PRODUCE, 500, 0)
-    owed = meter.take_owed(1500, lambda: 0.0)
+    pending_throttle = meter.take_pending_throttle(1500, lambda: 0.0)
 
     def again() -> None:
         heard.append("again")
 
-    owed.watch(again)
+    pending_throttle.watch(again)
     give(quota, RATE / 2, 0)
     assert not heard  # no more than before
     give(quota, RATE, 0)
     quota.update(ClientQuotas({(("client-id", "app"),): {"producer_byte_rate": 2 * RATE}}), 2, 0)
-    assert len(heard) == 2 and owed.wait_ms() == 250
+    assert len(heard) == 2 and pending_throttle.wait_ms() == 250
     quota.update(OPEN, 2, 0)
-    assert len(heard) == 3 and owed.wait_ms() == 0
-    owed.unwatch(again)
+    assert len(heard) == 3 and pending_throttle.wait_ms() == 0
+    pending_throttle.unwatch(again)
     quota.update(APP, 2, 0)
     assert len(heard) == 3
 
@@ -617,7 +617,7 @@ def test_what_was_taken_of_the_room_is_reported_and_leaves_a_debt_like_any_other
     (demand,) = quota.demands(200)
     assert demand.used == 60
     assert meter.charge(PRODUCE, 90, 200) == 50
-    assert owed_ms(quota, 200) == 50
+    assert pending_throttle_ms(quota, 200) == 50
 
 
 def test_room_is_shared_by_all_that_are_counted_together() -> None:

@@ -81,9 +81,9 @@ def test_records_as_small_and_as_alike_as_can_be_are_believed(codec: Codec) -> N
 
 
 def test_every_flipped_bit_behind_the_crc_is_found() -> None:
-    sound = batch(b"some value")
-    for position in range(17, len(sound)):
-        damaged = bytearray(sound)
+    valid = batch(b"some value")
+    for position in range(17, len(valid)):
+        damaged = bytearray(valid)
         damaged[position] ^= 0x10
         with pytest.raises(ApiError):
             validate(damaged)

@@ -178,17 +178,17 @@ def may_stop(broker_id: BrokerId, bootstrap: Bootstrap = None) -> None:
         _known(cluster.brokers(), broker_id)
         deadline = cluster.deadline
         said = -1
-        while late := _late_beside(cluster, broker_id):
+        while late := _other_late_partitions(cluster, broker_id):
             if len(late) != said:
                 said = len(late)
-                told = counted(said, "partition")
-                say(f"waiting for the other replicas of {told} of broker {broker_id} to be in sync", err=True)
+                text = counted(said, "partition")
+                say(f"waiting for the other replicas of {text} of broker {broker_id} to be in sync", err=True)
             deadline.check(f"{late[0][0]}-{late[0][1]} has replicas on other brokers that are not in sync")
             cluster.pause(_LOOK_MS)
     say(f"broker {broker_id} may stop: all other replicas of its partitions are in sync")
 
 
-def _late_beside(cluster: Nodes, broker_id: int) -> list[Partition]:
+def _other_late_partitions(cluster: Nodes, broker_id: int) -> list[Partition]:
     """Partitions of a broker of which another replica is not in sync."""
     return [
         key

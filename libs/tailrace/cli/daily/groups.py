@@ -164,8 +164,8 @@ def reset(
     with nodes(bootstrap) as cluster:
         at = cluster.coordinator(group)
         if members := len(_described(cluster, group, at).members):
-            told = counted(members, "member")
-            raise RefusedError(f"{group} has {told}, and a member commits over a reset: stop its consumers first")
+            text = counted(members, "member")
+            raise RefusedError(f"{group} has {text}, and a member commits over a reset: stop its consumers first")
         committed = _committed(cluster, group, at)
         if not committed:
             raise RefusedError(f"{group} has committed no offset, so that there is nothing to reset")

@@ -183,12 +183,12 @@ class Nodes:
         assert tried is not None
         raise tried
 
-    async def _connect(self, client: Client, told: bool) -> None:
+    async def _connect(self, client: Client, is_advertised: bool) -> None:
         """told: the address is one that the cluster named, which must be reachable from here."""
         try:
             await client.connect(self.deadline.left_ms(_CONNECT_MS))
         except (Disconnected, TimeoutError) as error:
-            if told:
+            if is_advertised:
                 raise self._unreachable(client.address, error) from None
             raise
 
@@ -199,7 +199,7 @@ class Nodes:
 
     def check(self, at: Address) -> None:
         """Raises UnreachableError if a node cannot be reached at the address that the bootstrap address told."""
-        self.run(self._connect(self._client(at), told=True))
+        self.run(self._connect(self._client(at), is_advertised=True))
 
     def check_leaders(self, topic: str) -> None:
         """Raises RefusedError for an unknown topic, and UnreachableError for a leader that cannot be reached."""

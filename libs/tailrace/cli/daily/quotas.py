@@ -95,7 +95,7 @@ def list_quotas(
         say(json.dumps(rows))
         return
     lines = [
-        (*(_told(of, kind) for kind in (USER, CLIENT_ID, IP)), key, _number(value))
+        (*(_entity_name(of, kind) for kind in (USER, CLIENT_ID, IP)), key, _number(value))
         for of, values in entries
         for key, value in values.items()
     ]
@@ -116,7 +116,7 @@ def _described(cluster: Nodes, wanted: Entity, *, strict: bool) -> list[tuple[En
     ]
 
 
-def _told(entity: Entity, kind: str) -> str:
+def _entity_name(entity: Entity, kind: str) -> str:
     return "" if kind not in entity else text_of_name(entity[kind])
 
 

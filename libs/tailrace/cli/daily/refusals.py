@@ -57,12 +57,12 @@ def sentence(code: int, message: str | None = None) -> str | None:
 
 def lines(errors: Iterable[ItemError]) -> str:
     """A line for each refused item, or for the first of very many."""
-    told = []
+    sentences = []
     for names, code, message in errors:
         text = sentence(code, message)
-        told.append(f"{'-'.join(names)}: {text}" if names else str(text))
-    more = [f"and {len(told) - _LINES_MAX} more"] if len(told) > _LINES_MAX else []
-    return "\n".join(told[:_LINES_MAX] + more)
+        sentences.append(f"{'-'.join(names)}: {text}" if names else str(text))
+    more = [f"and {len(sentences) - _LINES_MAX} more"] if len(sentences) > _LINES_MAX else []
+    return "\n".join(sentences[:_LINES_MAX] + more)
 
 
 def reason(error: Disconnected) -> str:

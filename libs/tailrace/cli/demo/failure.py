@@ -57,7 +57,7 @@ class Failure:
     def acknowledged(self, partition: int) -> None:
         """A line of this partition was acknowledged."""
         with self._lock:
-            self._silence.heard(partition, self._clock.monotonic_ms())
+            self._silence.on_record(partition, self._clock.monotonic_ms())
 
     def aftermath(self) -> str:
         """What became of the partitions it led, and of the broker; waits until every copy is there again."""

@@ -41,7 +41,7 @@ def export_kafka(
     """Write log directories that Apache Kafka 4 starts on: topics with ids and configs, records, groups, offsets."""
     target, data = target.expanduser().absolute(), data.expanduser().absolute()
     directories = _directories(data, [path.expanduser().absolute() for path in log_dirs or ()])
-    with importing.told("exported", target), kafka_dirs.held(directories):
+    with importing.reported("exported", target), kafka_dirs.held(directories):
         sentences = list(run(data, directories, target, how, unclean=unclean))
     for sentence in sentences:  # out there: who cannot be told must not be told that nothing was done
         say(sentence)
@@ -87,7 +87,7 @@ def run(data: Path, directories: list[Path], target: Path, how: How, *, unclean:
     yield f"Exported cluster {image.cluster_id}: {topics}, {nodes}."
     for broker in brokers:
         yield f"node.id={broker.old_id}: log.dirs={_own(target, broker)}"
-    yield from importing.told_older(image, brokers)
+    yield from importing.report_older(image, brokers)
     yield "Write these two settings into the server.properties of each node; `kafka-storage format` is not needed."
 
 

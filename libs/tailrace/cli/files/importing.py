@@ -52,14 +52,14 @@ def import_kafka(
     target = (data or default_data_dir(os.environ)).expanduser().absolute()
     if why := unfit_data_dir(target):
         raise typer.BadParameter(f"--data {why}")
-    with told("imported", target), kafka_dirs.held(directories):
+    with reported("imported", target), kafka_dirs.held(directories):
         sentences = list(run(directories, target, how, unclean=unclean))
     for sentence in sentences:  # out there: who cannot be told must not be told that nothing was done
         say(sentence)
 
 
 @contextmanager
-def told(done: str, target: Path) -> Iterator[None]:
+def reported(done: str, target: Path) -> Iterator[None]:
     """Turns what goes wrong into a sentence and status 1, Ctrl-C into one and status 130."""
     try:
         yield
@@ -144,12 +144,12 @@ def run(paths: Sequence[Path], target: Path, how: How, *, unclean: bool) -> Iter
             stack.enter_context(moved.marked(sources_of(found, taken), working, target))
     if how is How.MOVE:
         moved.give_up(paths, target)
-    yield from _told(image, brokers, taken, linked, target)
-    yield from _told_missing(image, brokers)
-    yield from told_older(image, brokers)
-    yield from _told_left_out(replayed.left_out, left_out)
-    yield from _told_kept(image, len(brokers))
-    yield from _told_open(still_open)
+    yield from _summary(image, brokers, taken, linked, target)
+    yield from _report_missing(image, brokers)
+    yield from report_older(image, brokers)
+    yield from _report_left_out(replayed.left_out, left_out)
+    yield from _report_kept(image, len(brokers))
+    yield from _report_open(still_open)
 
 
 def brokers_of(
@@ -306,7 +306,7 @@ def sources_of(found: list[KafkaDirectory], taken: list[Step]) -> dict[Path, lis
     }
 
 
-def _told(
+def _summary(
     image: MetadataImage, brokers: list[ImportedBroker], taken: list[Step], linked: int, target: Path
 ) -> Iterator[str]:
     partitions = sum(len(topic.partitions) for topic in image.topics.values())
@@ -324,7 +324,7 @@ def _told(
     yield f"Start it with: tailrace up --data {target}{number}"
 
 
-def _told_missing(image: MetadataImage, brokers: list[ImportedBroker]) -> Iterator[str]:
+def _report_missing(image: MetadataImage, brokers: list[ImportedBroker]) -> Iterator[str]:
     """Replicas out of sync that are nowhere: their disk had failed, or it was not named."""
     for broker in brokers:
         missing = [
@@ -340,7 +340,7 @@ def _told_missing(image: MetadataImage, brokers: list[ImportedBroker]) -> Iterat
             )
 
 
-def told_older(image: MetadataImage, brokers: list[ImportedBroker]) -> Iterator[str]:
+def report_older(image: MetadataImage, brokers: list[ImportedBroker]) -> Iterator[str]:
     """Brokers that come with directories of an earlier life: they are out of sync, as in Kafka."""
     older = {broker.new_id for broker in brokers if broker.is_older}
     alone = [
@@ -368,7 +368,7 @@ def _named(names: list[str]) -> str:
     return ", ".join(names[:_NAMED_MAX]) + more
 
 
-def _told_left_out(records: dict[str, int], configs: list[tuple[tuple[int, str], str]]) -> Iterator[str]:
+def _report_left_out(records: dict[str, int], configs: list[tuple[tuple[int, str], str]]) -> Iterator[str]:
     for name, count in records.items():
         if count > 0:
             yield f"Left out: {counted(count, name)}, which Tailrace has no place for yet."
@@ -379,7 +379,7 @@ def _told_left_out(records: dict[str, int], configs: list[tuple[tuple[int, str],
         yield f"Left out: {counted(len(configs) - _NAMED_MAX, 'more config')}."
 
 
-def _told_kept(image: MetadataImage, brokers: int) -> Iterator[str]:
+def _report_kept(image: MetadataImage, brokers: int) -> Iterator[str]:
     """What came along and may surprise: quotas of users that nobody is, or of each broker; a default below `up`'s."""
     waiting = sum(dict(entity).get("user") is not None for entity in image.quotas)
     if waiting:
@@ -398,7 +398,7 @@ def _told_kept(image: MetadataImage, brokers: int) -> Iterator[str]:
         )
 
 
-def _told_open(found: list[tuple[TopicPartition, int]]) -> Iterator[str]:
+def _report_open(found: list[tuple[TopicPartition, int]]) -> Iterator[str]:
     """Their producers may go on; those that do not are aborted, where a coordinator knows of them."""
     if not found:
         return

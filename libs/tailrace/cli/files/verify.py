@@ -64,7 +64,7 @@ def verify_log(
     total = size_bytes(directories)
     try:
         with progress("Reading") as bar:
-            count = _tell_findings(directories, bar, bar.add_task("", total=total), as_data)
+            count = _report_findings(directories, bar, bar.add_task("", total=total), as_data)
     except KeyboardInterrupt:
         say("Interrupted: not all of it was read.", err=True)
         raise typer.Exit(INTERRUPTED) from None
@@ -94,7 +94,7 @@ def _unfit(directory: Path) -> str | None:
     return None
 
 
-def _tell_findings(directories: list[Path], bar: Progress, task: TaskID, as_data: bool) -> int:
+def _report_findings(directories: list[Path], bar: Progress, task: TaskID, as_data: bool) -> int:
     """Tells the findings as they come, above the bar where both are on the terminal; how many there are."""
     count = 0
     beside_bar = not bar.disable and sys.stdout.isatty()

@@ -10,7 +10,7 @@ from tailrace.config import LONG_MAX
 from tailrace.log.config import LogSettings
 from tailrace.log.segment.search import largest_timestamp_ms
 from tailrace.log.segment.segment import MAX_RELATIVE_OFFSET, Segment
-from tailrace.log.segment.sound import headers
+from tailrace.log.segment.valid import headers
 
 
 class Dirt(NamedTuple):

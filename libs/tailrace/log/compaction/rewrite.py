@@ -23,7 +23,6 @@ from tailrace.log.filesystem.port import Filesystem, join
 from tailrace.log.segment.batches import scan
 from tailrace.log.segment.search import load_indexes, position_of
 from tailrace.log.segment.segment import LOG_SUFFIX, Segment
-from tailrace.log.segment.sound import headers
 from tailrace.log.segment.transaction_index import (
     TRANSACTION_INDEX_SUFFIX,
     TransactionIndex,
@@ -32,6 +31,7 @@ from tailrace.log.segment.transaction_index import (
     sums_path,
 )
 from tailrace.log.segment.transactions import DamagedIndex, marker_type
+from tailrace.log.segment.valid import headers
 from tailrace.records.batch import TRANSACTIONAL, BatchHeader, Bytes, corrupt, read_header, validate, without_records
 from tailrace.records.entries import entries, plain_records
 

@@ -15,7 +15,7 @@ class BorrowedLog:
         self.key = key
         self.log = log
         self.failed = False  # the change ended in its middle: what the log knows may not be what its files say
-        self.doomed_ms: int | None = None  # when it was deleted meanwhile: its files go when the thread has left them
+        self.deleted_ms: int | None = None  # when it was deleted meanwhile: its files go when the thread has left them
         self._change = change
         # What others began on it does not count any more: they look at these before they tell the log.
         log.cuts += 1

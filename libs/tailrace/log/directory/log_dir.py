@@ -257,8 +257,8 @@ class LogDir:
         """Takes in what its run() opened. Where that failed, the log's next use says so."""
         key = recovery.key
         del self.tails.begun[key]
-        if recovery.doomed_ms is not None:
-            self.delete(*key, recovery.doomed_ms)
+        if recovery.deleted_ms is not None:
+            self.delete(*key, recovery.deleted_ms)
         elif recovery.log is not None:
             recovery.log.config = self._opener.settings.to_open(key[0])  # it may have changed meanwhile
             self._take_in_opened(key, recovery.log)
@@ -279,8 +279,8 @@ class LogDir:
         self._logs[loan.key] = loan.log
         if loan.failed:
             self._give_up(loan.key)
-        if loan.doomed_ms is not None:
-            self.delete(*loan.key, loan.doomed_ms)
+        if loan.deleted_ms is not None:
+            self.delete(*loan.key, loan.deleted_ms)
         else:
             loan.log.config = self._opener.settings.get(loan.key[0]) or loan.log.config  # it may have changed meanwhile
 
@@ -353,12 +353,12 @@ class LogDir:
         """Takes the partition's directory away; its files go after file.delete.delay.ms."""
         recovery = self.tails.begun.get((topic, partition))
         if recovery is not None:
-            recovery.doomed_ms = now_ms
+            recovery.deleted_ms = now_ms
             recovery.stop()
             return
         loan = self._lent.get((topic, partition))
         if loan is not None:
-            loan.doomed_ms = now_ms
+            loan.deleted_ms = now_ms
             return
         target = self._take_away((topic, partition), DELETE_SUFFIX)
         config = self._opener.settings.get(topic) or LogConfig()

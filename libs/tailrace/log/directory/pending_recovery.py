@@ -40,7 +40,7 @@ class Recovery:
         self.key = key
         self.tail = tail
         self.progress = RecoveryProgress(tail.segments)
-        self.doomed_ms: int | None = None  # when it was deleted meanwhile: its files go when the thread has left them
+        self.deleted_ms: int | None = None  # when it was deleted meanwhile: its files go when the thread has left them
         self.log: Log | None = None
         self._open_log = open_log
 

@@ -28,7 +28,7 @@ class _Inode:
         self.durable = bytearray()
         self.pending: list[tuple[int, bytes] | int] = []  # a write (position, data) or a truncation (size)
         self.errors = 0  # of writing back, and whether a sync has told of the last (the kernel's errseq_t)
-        self.told = True
+        self.reported = True
         self.modified_ms = 0
         self.cold: set[int] = set()  # pages that are on the disk only
         self.open_files: weakref.WeakSet[MemoryFile] = weakref.WeakSet()
@@ -71,7 +71,7 @@ class _Inode:
                 _apply(self.durable, (change[0], change[1][: choice.randrange(len(change[1]) + 1)]))
         self.pending.clear()
         self.cached = bytearray(self.durable)
-        self.told = True
+        self.reported = True
 
 
 def _pages(position: int, length: int, page_bytes: int) -> range:
@@ -162,7 +162,7 @@ class MemoryFile:
         self._filesystem = filesystem
         self._inode = inode
         # An error that no sync has told of yet is told to who opens the file after it, too.
-        self._heard = inode.errors if inode.told else inode.errors - 1
+        self._seen_errors = inode.errors if inode.reported else inode.errors - 1
         self.held: object | None = None
         self.unsynced = False
         inode.open_files.add(self)
@@ -231,17 +231,17 @@ class MemoryFile:
             # The kernel drops dirty pages it could not write; a second fsync succeeds.
             self._inode.lose_dirty_pages(also_cached=self._filesystem.failed_sync_empties_cache)
             self._inode.errors += 1
-            self._tell()
+            self._report()
             raise
         self._inode.sync()
-        if self._heard != self._inode.errors:
-            self._tell()
+        if self._seen_errors != self._inode.errors:
+            self._report()
             raise OSError(errno.EIO, "what was written could not be written back")
         self.unsynced = False
 
-    def _tell(self) -> None:
+    def _report(self) -> None:
         self._filesystem.failed_syncs += 1
-        self._heard, self._inode.told = self._inode.errors, True
+        self._seen_errors, self._inode.reported = self._inode.errors, True
 
     def reread(self) -> None:
         self.held = None
@@ -312,7 +312,7 @@ class MemoryFilesystem:
         node = self._find(path)
         assert isinstance(node, _Inode)
         node.lose_dirty_pages(also_cached=False)
-        node.errors, node.told = node.errors + 1, False
+        node.errors, node.reported = node.errors + 1, False
 
     def forget_unused(self) -> None:
         """The kernel has written what it could, and needs memory: of what nobody has open it forgets the errors."""
@@ -321,7 +321,7 @@ class MemoryFilesystem:
             assert isinstance(node, _Inode)
             if not node.open_files:
                 node.sync()
-                node.told = True
+                node.reported = True
 
     def crash(self, choice: random.Random) -> None:
         """Power loss: what was not synced is lost, torn or kept, as choice says; open files are of no use after it."""

@@ -15,7 +15,7 @@ UNLIMITED: Final = 2**31
 class FileHolder(Protocol):
     """A segment that opened its file and can open it again by its name."""
 
-    def let_go(self) -> bool:
+    def free(self) -> bool:
         """Forgets the file, which is closed with its last reader, so a slice keeps it; False where it owes a sync."""
         ...
 
@@ -34,7 +34,7 @@ class OpenFiles:
 
     def __init__(self, limit: int = UNLIMITED) -> None:
         self.limit = limit
-        self.let_go = 0  # how often the limit took a file from its holder
+        self.freed = 0  # how often the limit took a file from its holder
         self._holders: deque[ref[FileHolder]] = deque()
         self._unsynced: deque[ref[FileHolder]] = deque()
         self._on_full: Callable[[], object] | None = None
@@ -88,7 +88,7 @@ class OpenFiles:
             self._short = True
             self._on_full()
             return False
-        before = self.let_go
+        before = self.freed
         self._halve()
         if self._on_full is not None and self.owed > 0:
             self._on_full()
@@ -96,19 +96,19 @@ class OpenFiles:
             owed = self.take_owed(1)
             sync_files(owed)
             self.put_back(owed)
-        return self.let_go > before
+        return self.freed > before
 
     def _halve(self) -> None:
-        before = self.let_go
+        before = self.freed
         for _ in range((len(self._holders) + 1) // 2):
             self._ask(self._holders.popleft()())
-        self._short = self.let_go == before and bool(self._unsynced)
+        self._short = self.freed == before and bool(self._unsynced)
 
     def _ask(self, holder: FileHolder | None) -> None:
         if holder is None:
             return
-        if holder.let_go():
-            self.let_go += 1
+        if holder.free():
+            self.freed += 1
         else:
             self._unsynced.append(ref(holder))
 
@@ -126,8 +126,8 @@ class OpenFiles:
         """They were synced: who was not written to meanwhile lets go."""
         self._short = False
         for holder in holders:
-            if holder.let_go():
-                self.let_go += 1
+            if holder.free():
+                self.freed += 1
             else:
                 self._holders.append(ref(holder))
 

@@ -12,8 +12,8 @@ from tailrace.log.filesystem.port import Filesystem, join, read_file
 from tailrace.log.producers.state import BatchMetadata, ProducerEntry, ProducerState, decode_snapshot, encode_snapshot
 from tailrace.log.segment.search import indexes_of, position_of
 from tailrace.log.segment.segment import Segment, file_name
-from tailrace.log.segment.sound import headers
 from tailrace.log.segment.transactions import Marker, read_marker
+from tailrace.log.segment.valid import headers
 from tailrace.records.batch import BatchHeader
 
 SNAPSHOT_SUFFIX: Final = ".snapshot"

@@ -15,7 +15,7 @@ from typing import Final
 from tailrace.log.leader_epochs import LeaderEpochs
 from tailrace.log.segment.search import indexes_of, position_of
 from tailrace.log.segment.segment import Segment
-from tailrace.log.segment.sound import headers
+from tailrace.log.segment.valid import headers
 from tailrace.records.batch import BatchHeader
 
 _LOOKED_AT: Final = 3  # the last batch before an epoch's beginning and two of it: one may be the damaged one
@@ -39,11 +39,11 @@ def agree(
         before = entries[number - 1][0] if number else (-1 if clean else None)
         if start <= lowest or before is None:
             found = islice(_headers(segments, max(start, lowest)), _LOOKED_AT - 1)
-            sound = _is_of([header for header in found if header.base_offset < limit], epoch)
+            valid = _is_of([header for header in found if header.base_offset < limit], epoch)
         else:
             found = islice(_headers(segments, start - 1), _LOOKED_AT)
-            sound = _begins(_from_before(segments, start, list(found)), before, epoch, start, limit)
-        if not sound:
+            valid = _begins(_from_before(segments, start, list(found)), before, epoch, start, limit)
+        if not valid:
             return False
     last = next(_headers(segments, log_end_offset - 1), None) if log_end_offset > lowest else None
     return last is None or last.partition_leader_epoch <= epochs.latest
@@ -55,8 +55,8 @@ def _from_before(segments: Sequence[Segment], start: int, found: list[BatchHeade
         return found
     last = bisect_left(segments, start, key=lambda segment: segment.base_offset)
     for segment in reversed(segments[:last]):
-        sound = (header for _, header in headers(segment, indexes_of(segment)[0].entry(start - 1)[1]))
-        before = deque(takewhile(lambda header: header.base_offset < start, sound), maxlen=1)
+        valid = (header for _, header in headers(segment, indexes_of(segment)[0].entry(start - 1)[1]))
+        before = deque(takewhile(lambda header: header.base_offset < start, valid), maxlen=1)
         if before:
             return [before[0], *found]
     return found

@@ -27,9 +27,9 @@ from tailrace.log.segment.segment import (
     bases_of,
     file_name,
 )
-from tailrace.log.segment.sound import headers
 from tailrace.log.segment.tail import resume
 from tailrace.log.segment.transaction_index import TRANSACTION_INDEX_SUFFIX, TRANSACTION_SUMS_SUFFIX, TransactionIndex
+from tailrace.log.segment.valid import headers
 from tailrace.records.batch import CONTROL, TRANSACTIONAL, BatchHeader, validate
 
 _MARKER: Final = CONTROL | TRANSACTIONAL
@@ -98,8 +98,8 @@ def recover(
     for segment, following in pairwise(segments):
         segment.end_offset = following.base_offset
     for segment in segments:
-        segment.sound_from = segment.sound_to = segment.size_bytes  # what lies there nobody has looked at
-    segments[-1].sound_to = EVERYWHERE
+        segment.valid_from = segment.valid_to = segment.size_bytes  # what lies there nobody has looked at
+    segments[-1].valid_to = EVERYWHERE
     if clean:
         log_end_offset, cut, checked = end_after_clean_stop(segments[-1], recovery_point), 0, len(segments)
     else:
@@ -163,8 +163,10 @@ def finish_swaps(filesystem: Filesystem, directory: str, names: set[str]) -> set
                     if stem + suffix in names:
                         filesystem.remove(join(directory, stem + suffix))
                         names.discard(stem + suffix)
-        beside = [name[:20] + suffix + SWAP_SUFFIX for suffix in (TRANSACTION_INDEX_SUFFIX, TRANSACTION_SUMS_SUFFIX)]
-        for swapped in [*filter(names.__contains__, beside), name]:
+        neighbours = [
+            name[:20] + suffix + SWAP_SUFFIX for suffix in (TRANSACTION_INDEX_SUFFIX, TRANSACTION_SUMS_SUFFIX)
+        ]
+        for swapped in [*filter(names.__contains__, neighbours), name]:
             filesystem.rename(join(directory, swapped), join(directory, swapped.removesuffix(SWAP_SUFFIX)))
             names.discard(swapped)
             names.add(swapped.removesuffix(SWAP_SUFFIX))
@@ -212,11 +214,11 @@ def check_tail(
     for index in range(first, len(segments)):
         segment = segments[index]
         progress.segments_left = len(segments) - index
-        log_end_offset, sound, gaps = check_segment(segment, recovery_point, epochs, gaps, progress)
+        log_end_offset, valid, gaps = check_segment(segment, recovery_point, epochs, gaps, progress)
         last = index + 1 == len(segments)
         empty = emptied is not None and emptied <= log_end_offset == segment.base_offset
         gap = not last and (dense or empty) and _lost_tail(segment, segments[index + 1], log_end_offset)
-        if sound < segment.size_bytes or gap:
+        if valid < segment.size_bytes or gap:
             # Newest first, and on the disk before the cut: a crash in between leaves no gap, which nobody would find
             # in a compacted log.
             for later in reversed(segments[index + 1 :]):
@@ -225,10 +227,10 @@ def check_tail(
             del segments[index + 1 :]
             segment.end_offset = None
             segment.filesystem.sync_directory(segment.directory)
-            if sound < segment.size_bytes:
-                cut += segment.size_bytes - sound
-                segment.cut(sound)
-                segment.size_bytes = sound
+            if valid < segment.size_bytes:
+                cut += segment.size_bytes - valid
+                segment.cut(valid)
+                segment.size_bytes = valid
             break
         if not last:
             indexes_of(segment)
@@ -260,11 +262,11 @@ def check_segment(
         progress.passed(header)
         checked.take(position, header)
     # Of the last segment also where no byte is left over: the length in offsets of its last batch may be what flipped.
-    more = checked.sound < segment.size_bytes or segment.end_offset is None
+    more = checked.valid < segment.size_bytes or segment.end_offset is None
     lacks = checked.next_offset < recovery_point and more
     if overlap or lacks or checked.hides_what_follows():
         checked = _around_holes(segment, recovery_point, epochs)
-    for position, data in scan(segment, checked.sound):
+    for position, data in scan(segment, checked.valid):
         try:
             header = validate(data)
         except ApiError:
@@ -274,8 +276,8 @@ def check_segment(
             break
         progress.passed(header)
         checked.take(position, header)
-    segment.sound_from = 0
-    return checked.next_offset, checked.sound, gaps or checked.gaps
+    segment.valid_from = 0
+    return checked.next_offset, checked.valid, gaps or checked.gaps
 
 
 def _continues(checked: _Checked, position: int, header: BatchHeader, gaps: bool) -> bool:
@@ -298,7 +300,7 @@ class _Checked:
 
     def __init__(self, segment: Segment, epochs: LeaderEpochs, recovery_point: int) -> None:
         segment.forget_indexes()
-        self.next_offset, self.sound = segment.base_offset, 0
+        self.next_offset, self.valid = segment.base_offset, 0
         self.epoch_before = self.epoch = -1
         self.gaps = False  # a batch follows that begins later than it could
         self._last: tuple[int, int] | None = None  # (position, offset) of the last batch
@@ -312,13 +314,13 @@ class _Checked:
         _note_control(self.segment, header)
         self._last = position, header.base_offset
         self.gaps = self.gaps or header.base_offset > self.next_offset
-        self.next_offset, self.sound = header.next_offset, position + header.size_bytes
+        self.next_offset, self.valid = header.next_offset, position + header.size_bytes
         self.epoch_before, self.epoch = self.epoch, header.partition_leader_epoch
 
     def hides_what_follows(self) -> bool:
         """Whether the last batch is not sound, and something sound follows, but not where it ends by its length."""
         segment = self.segment
-        if self._last is None or intact(segment, self.sound) is not None or intact(segment, self._last[0]) is not None:
+        if self._last is None or intact(segment, self.valid) is not None or intact(segment, self._last[0]) is not None:
             return False
         found = next(walk(segment, *self._last, segment.end_offset, self.recovery_point))
         return isinstance(found, Hole) and found.end < segment.size_bytes
@@ -332,7 +334,7 @@ def _around_holes(segment: Segment, recovery_point: int, epochs: LeaderEpochs) -
             if found.first_offset >= recovery_point or _is_torn_tail(segment, found, recovery_point):
                 break
             # What it hides behind the recovery point no flush had covered: a lost tail, and no part of the hole.
-            checked.next_offset, checked.sound = min(found.next_offset, recovery_point), found.end
+            checked.next_offset, checked.valid = min(found.next_offset, recovery_point), found.end
             if found.end == segment.size_bytes and segment.end_offset is None:
                 checked.next_offset = _believable(segment, recovery_point, checked.next_offset)
             holes.append(found._replace(next_offset=checked.next_offset))

@@ -8,7 +8,6 @@ from contextlib import suppress
 from tailrace.log.filesystem.port import Filesystem, join
 from tailrace.log.producers.snapshots import marker_at, producers_at
 from tailrace.log.segment.segment import Segment, file_name
-from tailrace.log.segment.sound import headers
 from tailrace.log.segment.transaction_index import (
     TRANSACTION_INDEX_SUFFIX,
     TRANSACTION_SUMS_SUFFIX,
@@ -16,6 +15,7 @@ from tailrace.log.segment.transaction_index import (
     sums_path,
 )
 from tailrace.log.segment.transactions import DamagedIndex
+from tailrace.log.segment.valid import headers
 
 
 def restore(

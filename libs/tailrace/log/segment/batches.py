@@ -1,6 +1,6 @@
 """The batches of a segment one after the other: each says by its length where the next begins.
 
-Its header lies outside the CRC in part, so nothing is believed here beyond what a batch says of itself; sound.py
+Its header lies outside the CRC in part, so nothing is believed here beyond what a batch says of itself; valid.py
 compares it with what came before.
 """
 

@@ -51,12 +51,12 @@ def walk(
             if header.base_offset < expected:
                 break
             last = header
-        sound = _sound_at(segment, position, expected, ceiling, anchor)
-        if sound is not None:
-            yield position, sound
-            position, expected = position + sound.size_bytes, sound.next_offset
+        valid = _valid_at(segment, position, expected, ceiling, anchor)
+        if valid is not None:
+            yield position, valid
+            position, expected = position + valid.size_bytes, valid.next_offset
             continue
-        end, next_offset = _next_sound(segment, position, expected, ceiling)
+        end, next_offset = _next_valid(segment, position, expected, ceiling)
         yield Hole(position, end, expected, next_offset)
         position, expected = end, next_offset
 
@@ -112,7 +112,7 @@ def intact(segment: Segment, position: int) -> BatchHeader | None:
         return None
 
 
-def _sound_at(
+def _valid_at(
     segment: Segment, position: int, expected: int, ceiling: int | None, anchor: int | None
 ) -> BatchHeader | None:
     """The header of the batch at position, unless it is that batch whose header is wrong."""
@@ -134,10 +134,10 @@ def _sound_at(
     behind = anchor if ceiling is None else ceiling
     if behind is None:
         return header
-    told = behind - _count(header)  # where it begins if nothing is missing behind it
+    implied = behind - _count(header)  # where it begins if nothing is missing behind it
     across = header.base_offset < behind < header.next_offset  # none is: of an anchor, too, a batch ends there
-    flipped = across and told >= expected and (told ^ header.base_offset).bit_count() == 1
-    return None if flipped or told == expected else header
+    flipped = across and implied >= expected and (implied ^ header.base_offset).bit_count() == 1
+    return None if flipped or implied == expected else header
 
 
 def may_follow(segment: Segment, position: int, header: BatchHeader, expected: int, gaps: bool) -> bool:
@@ -162,7 +162,7 @@ def _count(header: BatchHeader) -> int:
     return header.last_offset_delta + 1
 
 
-def _next_sound(segment: Segment, position: int, expected: int, ceiling: int | None) -> tuple[int, int]:
+def _next_valid(segment: Segment, position: int, expected: int, ceiling: int | None) -> tuple[int, int]:
     """(position, base offset) of the first sound batch behind a bad one; the segment's end if there is none."""
     highest = segment.base_offset + _MAX_RELATIVE_OFFSET if ceiling is None else ceiling - 1
     bad = _header_at(segment, position)

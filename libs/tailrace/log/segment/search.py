@@ -16,7 +16,7 @@ from tailrace.log.segment.batches import follows, raw_headers
 from tailrace.log.segment.damage import examine
 from tailrace.log.segment.index import INDEX_SUFFIX, TIME_INDEX_SUFFIX, OffsetIndex, TimeIndex
 from tailrace.log.segment.segment import Segment
-from tailrace.log.segment.sound import headers
+from tailrace.log.segment.valid import headers
 from tailrace.log.segment.view import BackgroundScan, scanned, want
 from tailrace.records.batch import HEADER_SIZE, LOG_OVERHEAD, MAGIC, PLACE, Bytes, corrupt
 

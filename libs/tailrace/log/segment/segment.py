@@ -88,8 +88,8 @@ class Segment:
         "ragged",
         "scan",
         "size_bytes",
-        "sound_from",
-        "sound_to",
+        "valid_from",
+        "valid_to",
     )
 
     def __init__(self, filesystem: Filesystem, directory: str, base_offset: int, index_interval_bytes: int) -> None:
@@ -109,7 +109,7 @@ class Segment:
         self.latest_timestamp = -1  # the largest so far, and the last offset of the batch that brought it
         self.latest_offset = base_offset
         # Between these positions batches are known to follow one another: written, or walked, by this process.
-        self.sound_from, self.sound_to = 0, EVERYWHERE
+        self.valid_from, self.valid_to = 0, EVERYWHERE
         self.end_offset: int | None = None  # where the next segment begins, None for the last
         self.examined = False  # something was wrong, and its holes are all that is
         self.holes: tuple[Hole, ...] = ()
@@ -136,7 +136,7 @@ class Segment:
         self._file = file
         self._open_files.add(self)
 
-    def let_go(self) -> bool:
+    def free(self) -> bool:
         """Forgets the open file (see OpenFiles), unless it owes a sync; the next use opens it by its name."""
         file = self._file
         if file is not None and file.unsynced and self.failed_sync is None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from tailrace.log.segment import search
 from tailrace.log.segment.search import indexes_of
 from tailrace.log.segment.segment import Segment
-from tailrace.log.segment.sound import headers
+from tailrace.log.segment.valid import headers
 from tailrace.records.batch import HEADER_SIZE
 
 

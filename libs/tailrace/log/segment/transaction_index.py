@@ -98,9 +98,9 @@ class TransactionIndex:
             return ()
         file = _continue(filesystem, path, self._content, self._saved_bytes)
         sums = sums_of(self._content)
-        beside = _continue(filesystem, sums_path(path), sums, self._saved_sums * _SUM_BYTES)
+        sums_file = _continue(filesystem, sums_path(path), sums, self._saved_sums * _SUM_BYTES)
         self.named, self._saved_bytes, self._saved_sums = True, size, len(self)
-        return file, beside
+        return file, sums_file
 
     def collect(self, fetch_offset: int, upper_offset: int) -> tuple[list[tuple[int, int]], bool]:
         """The (producer id, first offset) whose records may lie in [fetch_offset, upper_offset), by their markers.

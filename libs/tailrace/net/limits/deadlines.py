@@ -37,7 +37,7 @@ class Progress(NamedTuple):
     begun: bool  # the rest of a frame is waited for
     head: bool  # of which not even the head is there
     unsent: bool  # answers wait for the client
-    owed: bool  # a request waits for its answer, and is waited with
+    answer_pending: bool  # a request waits for its answer, and is waited with
 
 
 class IdleTimer:
@@ -59,8 +59,8 @@ class IdleTimer:
             self.whole()
         elif why := self.torn(deadlines, passed_ms, came, head=now.head):
             return why
-        moved = seen != self._seen_bytes or (now.owed and not now.unsent)
-        return self.idle(deadlines, passed_ms, moved=moved, unsent=now.unsent, owed=now.owed)
+        moved = seen != self._seen_bytes or (now.answer_pending and not now.unsent)
+        return self.idle(deadlines, passed_ms, moved=moved, unsent=now.unsent, answer_pending=now.answer_pending)
 
     def torn(self, deadlines: ConnectionDeadlines, passed_ms: float, came_bytes: int, *, head: bool) -> str:
         """The client has begun a frame (or only its head) and we wait for the rest; says why it must go, or nothing.
@@ -81,15 +81,17 @@ class IdleTimer:
         """No frame is waited for."""
         self.torn_ms, self.torn_bytes = 0.0, 0
 
-    def idle(self, deadlines: ConnectionDeadlines, passed_ms: float, *, moved: bool, unsent: bool, owed: bool) -> str:
+    def idle(
+        self, deadlines: ConnectionDeadlines, passed_ms: float, *, moved: bool, unsent: bool, answer_pending: bool
+    ) -> str:
         """Says why the connection must go, IDLE (no reason to log) or nothing.
 
-        moved: bytes came or went since the last sweep; unsent: answers wait for the client; owed: a request waits for
-        its answer, and is waited with.
+        moved: bytes came or went since the last sweep; unsent: answers wait for the client; answer_pending: a
+        request waits for its answer, and is waited with.
         """
         self.quiet_ms = 0.0 if moved else self.quiet_ms + passed_ms
         if deadlines.idle_ms <= 0 or self.quiet_ms < deadlines.idle_ms:
             return ""
         if unsent:
             return f"the client has taken no answer for {self.quiet_ms:.0f} ms"
-        return "" if owed else IDLE
+        return "" if answer_pending else IDLE

@@ -78,7 +78,7 @@ class Reports:
         if self._life()[1] >= 0 and (kinds != self._last or now_ms >= self._again_ms):
             try:
                 for kind, payloads in kinds:
-                    await self._tell(kind, payloads)
+                    await self._send_rows(kind, payloads)
             except _FAILURES as failed:
                 self._log.warning("report not sent", why=str(failed) or "timed out")
                 return MAX_ROWS  # whatever it was has time to pass
@@ -86,7 +86,7 @@ class Reports:
             self._again_ms = now_ms + INTERVAL_MS  # the same once more: the controller may be another one by then
         return rows
 
-    async def _tell(self, kind: str, payloads: list[bytes]) -> None:
+    async def _send_rows(self, kind: str, payloads: list[bytes]) -> None:
         for number, payload in enumerate(payloads):
             service_id, service_epoch = self._life()
             answer = await self._send(

@@ -25,7 +25,7 @@ from tailrace.errors import ErrorCode
 from tailrace.metadata.image import MetadataImage
 from tailrace.net.address import Address
 from tailrace.net.authentication.proof import Secret
-from tailrace.net.background import beside
+from tailrace.net.background import in_background
 from tailrace.net.backoff import Backoff
 from tailrace.net.client import Client, Disconnected
 from tailrace.net.members.environment import ServiceEnvironment
@@ -320,9 +320,9 @@ class MetadataFollower:
                 for callback in tuple(self._subscribers):
                     await _take(callback(old, image))
                 self.applied = image
-                self._tell(image)
+                self._notify(image)
 
-    def _tell(self, image: MetadataImage) -> None:
+    def _notify(self, image: MetadataImage) -> None:
         """Those who wait for it, and the cache."""
         for predicate, future in list(self._waiting):
             if not future.done() and predicate(image):
@@ -397,7 +397,7 @@ async def open_metadata_follower(
     )
     try:
         # Following ends only by a bug (a subscriber's, say): whoever relies on the image must not go on without it.
-        async with beside(follower.run()):
+        async with in_background(follower.run()):
             yield follower
     finally:
         await follower.close()

@@ -7,7 +7,7 @@ from typing import Protocol, TypeAlias
 
 from tailrace.net.identity import ANONYMOUS_USER
 from tailrace.quota.leased_bucket import UNLIMITED, Room
-from tailrace.quota.owed import Owed, nothing_owed
+from tailrace.quota.pending_throttle import PendingThrottle, no_pending_throttle
 
 
 class Meter(Protocol):
@@ -42,7 +42,7 @@ class Meter(Protocol):
         """The throttle_time_ms of what the client's other connections owe, those that are gone included."""
         ...
 
-    def owed(self) -> Owed:
+    def pending_throttle(self) -> PendingThrottle:
         """What the charges since the last call took above the rates: the connection waits until it is earned."""
         ...
 
@@ -74,8 +74,8 @@ class Unmetered:
     def indebted(self) -> int:
         return 0
 
-    def owed(self) -> Owed:
-        return nothing_owed()
+    def pending_throttle(self) -> PendingThrottle:
+        return no_pending_throttle()
 
     def fetch_max_bytes(self) -> int:
         return 2**31 - 1

@@ -12,7 +12,7 @@ from tailrace.net.quotas.meter import Meter
 from tailrace.quota.entity import ClientQuotas, QuotaKind, canonical_ip
 from tailrace.quota.leased import ClientMeter, LeasedQuota
 from tailrace.quota.leased_bucket import Terms
-from tailrace.quota.owed import Owed
+from tailrace.quota.pending_throttle import PendingThrottle
 
 QUOTA_WINDOW_MS = 500.0  # of a client's rate: the most that one Fetch may bring
 
@@ -56,8 +56,8 @@ class ClockedMeter(ClientMeter):
     def indebted(self) -> int:
         return self.debt(self._now_ms())
 
-    def owed(self) -> Owed:
-        return self.take_owed(self._max_throttle_ms, self._now_ms)
+    def pending_throttle(self) -> PendingThrottle:
+        return self.take_pending_throttle(self._max_throttle_ms, self._now_ms)
 
     def fetch_max_bytes(self) -> int:
         return self.window_bytes(QuotaKind.FETCH, self._now_ms())

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from tailrace.clock import Cancellable
-from tailrace.quota.owed import Owed, nothing_owed
+from tailrace.quota.pending_throttle import PendingThrottle, no_pending_throttle
 
 
 class Mute:
@@ -25,8 +25,8 @@ class Mute:
         self._now_ms = now_ms
         self._call_later = call_later
         self._ended = ended
-        self._owed = nothing_owed()
-        self._told_until_ms = 0.0
+        self._pending_throttle = no_pending_throttle()
+        self._throttled_until_ms = 0.0
         self._timer: Cancellable | None = None
 
     @property
@@ -34,20 +34,22 @@ class Mute:
         """Whether the connection is not read."""
         return self._timer is not None
 
-    def throttle(self, throttle_time_ms: float, owed: Owed) -> None:
+    def throttle(self, throttle_time_ms: float, pending_throttle: PendingThrottle) -> None:
         """The client was told that time, for what it owes."""
-        self._owed.unwatch(self._more)
-        self._owed = self._owed.join(owed)
+        self._pending_throttle.unwatch(self._more)
+        self._pending_throttle = self._pending_throttle.join(pending_throttle)
         now_ms = self._now_ms()
-        self._told_until_ms = min(max(self._told_until_ms, now_ms + throttle_time_ms), self._owed.until_ms)
-        self._wait(max(0.0, self._told_until_ms - now_ms))
+        self._throttled_until_ms = min(
+            max(self._throttled_until_ms, now_ms + throttle_time_ms), self._pending_throttle.until_ms
+        )
+        self._wait(max(0.0, self._throttled_until_ms - now_ms))
 
     def cancel(self) -> None:
         """The connection is gone."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-        self._owed.unwatch(self._more)
+        self._pending_throttle.unwatch(self._more)
 
     def _wait(self, wait_ms: float) -> None:
         if self._timer is not None:
@@ -55,14 +57,14 @@ class Mute:
         self._timer = self._call_later(wait_ms, self._over)
 
     def _over(self) -> None:
-        if wait_ms := self._owed.wait_ms():
-            self._owed.watch(self._more)
+        if wait_ms := self._pending_throttle.wait_ms():
+            self._pending_throttle.watch(self._more)
             self._wait(wait_ms)
             return
         self._timer = None
-        self._owed.unwatch(self._more)
-        self._owed = nothing_owed()
+        self._pending_throttle.unwatch(self._more)
+        self._pending_throttle = no_pending_throttle()
         self._ended()
 
     def _more(self) -> None:
-        self._wait(self._owed.wait_ms())
+        self._wait(self._pending_throttle.wait_ms())

@@ -9,7 +9,7 @@ from uuid import UUID
 
 from tailrace.config import Config
 from tailrace.metadata.image import MetadataImage
-from tailrace.net.background import beside
+from tailrace.net.background import in_background
 from tailrace.net.members.environment import ServiceEnvironment
 from tailrace.net.members.lease_client import LeaseClient
 from tailrace.net.quotas.meters import QUOTA_WINDOW_MS, Quotas
@@ -56,5 +56,5 @@ async def open_quotas(
         boot_id=environment.boot_id,
         secret=environment.secret,
     )
-    async with beside(leases.run()):
+    async with in_background(leases.run()):
         yield quotas

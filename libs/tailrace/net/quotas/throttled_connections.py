@@ -41,10 +41,10 @@ class ThrottledConnections:
         if len(self._held) >= room:
             sock.close()
         else:
-            self._held[sock] = self._clock.call_later(min(HELD_MS, throttle_time_ms), lambda: self._let_go(sock))
+            self._held[sock] = self._clock.call_later(min(HELD_MS, throttle_time_ms), lambda: self._free(sock))
         return True
 
-    def _let_go(self, sock: Closes) -> None:
+    def _free(self, sock: Closes) -> None:
         del self._held[sock]
         sock.close()
 

@@ -239,9 +239,9 @@ class EncryptedTransport(asyncio.Transport):
     def _end(self, error: OSError | None) -> None:
         if not self._lost:
             self._lost = True
-            self._loop.call_soon(self._tell, error)
+            self._loop.call_soon(self._report, error)
 
-    def _tell(self, error: OSError | None) -> None:
+    def _report(self, error: OSError | None) -> None:
         try:
             self._protocol.connection_lost(error)
         finally:

@@ -128,12 +128,12 @@ class Outbox:
         """Whether somebody else sends the oldest piece now."""
         piece = pieces[0]
         if not self._carried and type(piece) is PacedSlice and piece.carrier is not None:
-            self._carried = piece.carrier(piece, self._fd, self._told)
+            self._carried = piece.carrier(piece, self._fd, self._on_carried)
             if not self._carried:
                 piece.carrier = None
         return self._carried
 
-    def _told(self, sent: int | None, failed: bool) -> None:
+    def _on_carried(self, sent: int | None, failed: bool) -> None:
         """The carrier took what the socket took. What failed is tried again here, for the sake of the error."""
         self._carried = False
         if self._closed:

@@ -84,7 +84,7 @@ class _Reader:
         self.topics: list[tuple[bytes, list[FetchPartition]]] = []
         self.forgotten: list[tuple[bytes, list[int]]] = []
 
-    def let_go(self) -> None:
+    def free(self) -> None:
         """Frees what was read."""
         free_rows(self.topics)
         free_rows(self.forgotten)
@@ -177,7 +177,7 @@ def decode_plain_fetch(version: int, body: memoryview) -> Fetch:
     try:
         return _whole(reader)
     except Malformed:
-        reader.let_go()
+        reader.free()
         raise
 
 

@@ -47,7 +47,7 @@ class ColdRead:
         self.done = done
         self.cancelled = False
 
-    def tell(self, error: OSError | None) -> None:
+    def report(self, error: OSError | None) -> None:
         """Says that it is over, to who still wants to know."""
         if not self.cancelled:
             self.done(error)
@@ -126,7 +126,7 @@ class ColdReads:
         walks = [one.scan for one in wanted if not isinstance(one, NeedsPages) and isinstance(one.scan, BackgroundScan)]
         if walks:  # the rest is asked for again when the first of them is over
             job = ColdRead((), done)
-            self._walk(walks[0], job.tell)
+            self._walk(walks[0], job.report)
             return job
         reader = cold_reader(state, self.worker.carry, self.begin)
         pool = self.worker.pool if self.worker.reads_apart else None
@@ -168,7 +168,7 @@ class ColdReads:
             job.wanted.clear()
         try:
             if self.turns.ended(job):
-                job.tell(error if error is None or isinstance(error, OSError) else OSError(str(error)))
+                job.report(error if error is None or isinstance(error, OSError) else OSError(str(error)))
         finally:
             self._begin()
 

@@ -58,7 +58,7 @@ class ColdWorker(Protocol):
         """As Apart.fill asks for it: returns when the block is in the pool, how many bytes it has."""
         ...
 
-    def carry(self, piece: PacedSlice, client: int, told: Callable[[int | None, bool], None]) -> bool:
+    def carry(self, piece: PacedSlice, client: int, reported: Callable[[int | None, bool], None]) -> bool:
         """As Carrier, of what is in the page cache or in the pool."""
         ...
 
@@ -89,7 +89,7 @@ class InThreads:
         """As ColdWorker.read."""
         return None
 
-    def carry(self, piece: PacedSlice, client: int, told: Callable[[int | None, bool], None]) -> bool:
+    def carry(self, piece: PacedSlice, client: int, reported: Callable[[int | None, bool], None]) -> bool:
         """They hold the interpreter's lock as long as the event loop would."""
         return False
 
@@ -153,36 +153,36 @@ class InProcess:
         return None if status.error or short else status.size
 
     async def _ordered(self, piece: Slice, kind: MessageKind, place: int) -> OrderStatus:
-        told: asyncio.Future[OrderStatus] = asyncio.get_running_loop().create_future()
+        reported: asyncio.Future[OrderStatus] = asyncio.get_running_loop().create_future()
 
-        def tell(status: OrderStatus) -> None:
+        def report(status: OrderStatus) -> None:
             # The piece is held until now, whoever waits: until now the process may write to its place.
-            if piece is not None and not told.done():
-                told.set_result(status)
+            if piece is not None and not reported.done():
+                reported.set_result(status)
 
         order = Order(self._next(), piece.position, piece.length, kind, place)
-        return await told if self._give(order, [piece.file.fileno()], tell) else _DEAD
+        return await reported if self._give(order, [piece.file.fileno()], report) else _DEAD
 
-    def carry(self, piece: PacedSlice, client: int, told: Callable[[int | None, bool], None]) -> bool:
+    def carry(self, piece: PacedSlice, client: int, reported: Callable[[int | None, bool], None]) -> bool:
         """As ColdWorker.carry; nobody knows what was sent by a process that died."""
         sent, loan, number = piece.slice, piece.loan, self._next()
 
-        def tell(status: OrderStatus) -> None:
+        def report(status: OrderStatus) -> None:
             nonlocal loan
             loan = None  # held until now, also where the connection was closed: until now it was sent from
-            told(None if status is _DEAD else status.size, status.error != 0)
+            reported(None if status is _DEAD else status.size, status.error != 0)
 
         if loan is None:
             order = Order(number, sent.position, sent.length, MessageKind.SEND)
-            return self._give(order, [sent.file.fileno(), client], tell)
+            return self._give(order, [sent.file.fileno(), client], report)
         parts = tuple(loan.parts(sent.length, sent.position)[:MOST_PARTS])
-        return self._give(Order(number, 0, 0, MessageKind.SEND_HELD, parts=parts), [client], tell)
+        return self._give(Order(number, 0, 0, MessageKind.SEND_HELD, parts=parts), [client], report)
 
     def _next(self) -> int:
         self._number = self._number % _MOST_NUMBERS + 1
         return self._number
 
-    def _give(self, order: Order, descriptors: list[int], told: Callable[[OrderStatus], None]) -> bool:
+    def _give(self, order: Order, descriptors: list[int], reported: Callable[[OrderStatus], None]) -> bool:
         """Whether the process will do it; told is called then, in a later turn of the event loop."""
         if not self._up or self._orders is None:
             return False
@@ -190,7 +190,7 @@ class InProcess:
             socket.send_fds(self._orders, [order.pack()], descriptors)
         except OSError:  # it is dying, or so slow that its orders fill the socket
             return False
-        self._waiting[order.number] = told
+        self._waiting[order.number] = reported
         return True
 
     def _start(self, loop: asyncio.AbstractEventLoop) -> None:
@@ -227,29 +227,29 @@ class InProcess:
             return
         self._up = True
         status = OrderStatus(*STATUS.unpack(data))
-        if (told := self._waiting.pop(status.number, None)) is not None:
-            told(status)
+        if (reported := self._waiting.pop(status.number, None)) is not None:
+            reported(status)
 
     def _bury(self, loop: asyncio.AbstractEventLoop) -> None:
-        process = self._let_go(loop)
+        process = self._free(loop)
         if process is not None:
             loop.run_in_executor(None, _end, process)
 
-    def _let_go(self, loop: asyncio.AbstractEventLoop) -> subprocess.Popen[bytes] | None:
+    def _free(self, loop: asyncio.AbstractEventLoop) -> subprocess.Popen[bytes] | None:
         """Of the process and of its socket; who waits for it is told."""
         orders, self._orders, self._up = self._orders, None, False
         if orders is not None:
             loop.remove_reader(orders)
             orders.close()
         waiting, self._waiting = self._waiting, {}
-        for told in waiting.values():
-            told(_DEAD)
+        for reported in waiting.values():
+            reported(_DEAD)
         process, self._process = self._process, None
         return process
 
     def close(self) -> None:
         """Ends the process at once: nothing is lost with it."""
-        process = self._let_go(asyncio.get_running_loop())
+        process = self._free(asyncio.get_running_loop())
         self._not_before = float("inf")
         if process is not None:
             _end(process)

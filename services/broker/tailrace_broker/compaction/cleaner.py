@@ -205,7 +205,7 @@ class Cleaner:
             await self._on_death(partition, died)
             return False
         except (CleaningFailed, ApiError, OSError, ValueError) as failed:
-            self._tell_disk(log_dir, failed)
+            self._report_disk(log_dir, failed)
             # A log that was cut or deleted meanwhile is no damaged one: its files were not what the job said.
             if partition.opened is log and log.compaction is compaction:
                 self._on_failure(partition, log, compaction, failed)
@@ -268,7 +268,7 @@ class Cleaner:
             self._set_aside(partition, f"the cleaner process died {deaths} times under it: {died}")
         await self._backoff.wait()
 
-    def _tell_disk(self, log_dir: LogDir | None, failed: Exception) -> None:
+    def _report_disk(self, log_dir: LogDir | None, failed: Exception) -> None:
         """What the disk refused the process takes the log dir offline (KIP-858); of this process its guard hears.
 
         Whatever became of the log meanwhile: the kernel tells of what it could not write once, and that was here.

@@ -68,7 +68,7 @@ class Assignments:
             await self._wake.wait()
             self._wake.clear()
             while self._due and self._broker_epoch() >= 0:
-                if await self._tell(dict(list(self._due.items())[:_AT_ONCE])):
+                if await self._send(dict(list(self._due.items())[:_AT_ONCE])):
                     self._backoff.reset()
                 else:
                     await self._backoff.wait()
@@ -77,7 +77,7 @@ class Assignments:
         """The broker has an epoch, so that the controller listens."""
         self._wake.set()
 
-    async def _tell(self, due: dict[Replica, UUID]) -> bool:
+    async def _send(self, due: dict[Replica, UUID]) -> bool:
         """Whether all of it was taken, or is not so any more."""
         try:
             answer = await self._ask(self._request(due), _ASK_TIMEOUT_MS)

@@ -55,7 +55,7 @@ class DiskPressure:
             found[log_dir] = judge(usable_bytes, at)
             # A quarter of the reserve may be gone before it is noticed, never all of it.
             step = min(step, max(_LEAST_STEP, at.refuse_bytes // 4))
-            self._tell(log_dir, found[log_dir], at.slow_bytes)
+            self._report(log_dir, found[log_dir], at.slow_bytes)
         self._left = step
         self.dirs = found
         self.any = any(pressure.level != Level.NONE for pressure in found.values())
@@ -87,7 +87,7 @@ class DiskPressure:
             self.dirs.values(), key=lambda pressure: (-pressure.throttle_time_ms, pressure.usable_bytes), default=None
         )
 
-    def _tell(self, log_dir: LogDir, now: Pressure, slow_bytes: int) -> None:
+    def _report(self, log_dir: LogDir, now: Pressure, slow_bytes: int) -> None:
         before = self.dirs.get(log_dir)
         if now.level == (Level.NONE if before is None else before.level):
             return

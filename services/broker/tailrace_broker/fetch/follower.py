@@ -47,7 +47,7 @@ class FollowerFetches:
             return encode_fetch_answer(version, correlation_id, 0, refused.code, [])
         asked = AskedFetch(connection, version, correlation_id, request, session, full)
         fetch = FollowerFetch(parts, asked)
-        fetch.hear()
+        fetch.on_fetch()
         return fetch.begin()
 
 
@@ -89,14 +89,14 @@ class FollowerFetch(DelayedFetch):
             tail.waiters.add(self)
             self.try_complete(tail)
 
-    def hear(self) -> None:
+    def on_fetch(self) -> None:
         """Takes note of every position; high watermarks and ISRs may move."""
         session, followed = self._session, self._followed
         if session is None or followed is None:
             for key, want in wanted(self._request, None):
                 self._look_at(key, want)
             return
-        followed.heard(self._request.replica_epoch, self._parts.clock.monotonic_ms())
+        followed.on_fetch(self._request.replica_epoch, self._parts.clock.monotonic_ms())
         for place, unnamed in list(followed.others.items()):
             key, want = place[0], session.wants[place]
             partition = self._look_at(key, want)
@@ -111,14 +111,14 @@ class FollowerFetch(DelayedFetch):
         if partition is None:
             self._rows.append((key, _refused(want.partition, code)))
             return None
-        return partition if self._hear(key, want, partition) else None
+        return partition if self._on_position(key, want, partition) else None
 
-    def _hear(self, key: bytes, want: FetchPartition, partition: Partition) -> bool:
+    def _on_position(self, key: bytes, want: FetchPartition, partition: Partition) -> bool:
         """Takes note of one position; whether there is nothing to tell the follower of it at once."""
         try:
             partition.check_epoch(want.current_leader_epoch)
             position = FetchPosition(want.fetch_offset, want.last_fetched_epoch, want.log_start_offset)
-            diverging = partition.heard(self._request.replica_id, self._request.replica_epoch, position)
+            diverging = partition.on_fetch_position(self._request.replica_id, self._request.replica_epoch, position)
         except ApiError as refused:
             self._rows.append((key, _refused(want.partition, refused.code, partition)))
             return False
@@ -166,22 +166,22 @@ class FollowerFetch(DelayedFetch):
         self._finish()
 
     def _is_moved(self, read: Read) -> bool:
-        _, _, partition, heard_by = read
-        return heard_by is not partition.leading or partition.leader != self._parts.topics.node_id
+        _, _, partition, leadership = read
+        return leadership is not partition.leading or partition.leader != self._parts.topics.node_id
 
     def _drop_moved(self) -> None:
         """What was heard in another leadership than the present one is refused, not read."""
         if not any(map(self._is_moved, self._to_read)):
             return
         kept = []
-        for key, want, partition, heard_by in self._to_read:
+        for key, want, partition, leadership in self._to_read:
             leading, code = self._parts.topics.leading(key, want.partition, by_id=self._version >= 13)
             if leading is not partition or partition.leading is None:
                 self._rows.append((key, _refused(want.partition, code or ErrorCode.NOT_LEADER_OR_FOLLOWER)))
             elif want.current_leader_epoch not in (-1, partition.leader_epoch):
                 self._rows.append((key, _refused(want.partition, ErrorCode.FENCED_LEADER_EPOCH)))
             else:
-                kept.append((key, want, partition, heard_by))
+                kept.append((key, want, partition, leadership))
                 continue
             partition.tail.waiters.discard(self)
         self._to_read = kept

@@ -60,7 +60,7 @@ class Lookups:
         if running is None:
             running = self._walks[walk] = self._begin(partial(background_scan.run, walk), walk.mode.stop)
             running.add_done_callback(lambda _: self._walks.pop(walk))
-        running.add_done_callback(partial(_tell, done))
+        running.add_done_callback(partial(_resolve, done))
 
     def _begin(self, run: Callable[[], Any], stop: Callable[[], None]) -> asyncio.Future[Any]:
         self.count += 1
@@ -79,7 +79,7 @@ class Lookups:
         self._threads.shutdown(cancel_futures=True)
 
 
-def _tell(done: _Done, ended: asyncio.Future[None]) -> None:
+def _resolve(done: _Done, ended: asyncio.Future[None]) -> None:
     if not ended.cancelled():
         error = ended.exception()
         done(error if error is None or isinstance(error, OSError) else OSError(str(error)))

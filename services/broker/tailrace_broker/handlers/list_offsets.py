@@ -159,7 +159,7 @@ def _answer(topics: Topics, topic: bytes, wanted: WantedOffset, committed: bool,
         hit = find_in_haste(partition.log, _searched(wanted.timestamp), partition.visible_end(committed))
         if isinstance(hit, NeedsPages | NeedsScan):
             return None
-        return FoundOffset(wanted.partition, 0, *_told(partition, hit, version))
+        return FoundOffset(wanted.partition, 0, *_found(partition, hit, version))
     except ApiError as refusal:
         code = refusal.code
     except OSError:
@@ -203,14 +203,14 @@ async def _found_in(
     hit = await lookups.find(Search(log, _searched(wanted.timestamp), partition.visible_end(committed)))
     if _led(topics, topic, wanted, version) is not partition or partition.opened is not log:
         raise LogChanged
-    return _told(partition, hit, version)
+    return _found(partition, hit, version)
 
 
 def _searched(timestamp: int) -> int | None:
     return None if timestamp == MAX_TIMESTAMP else timestamp
 
 
-def _told(partition: Partition, hit: TimestampOffset | None, version: int) -> tuple[int, int, int]:
+def _found(partition: Partition, hit: TimestampOffset | None, version: int) -> tuple[int, int, int]:
     if hit is None:
         _check_settled(partition, version)
         return -1, -1, -1

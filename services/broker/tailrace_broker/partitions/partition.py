@@ -380,7 +380,7 @@ class Partition:
 
     # -- the leader's side of replication ----------------------------------------------------------------------------
 
-    def heard(self, broker_id: int, broker_epoch: int, position: FetchPosition) -> tuple[int, int] | None:
+    def on_fetch_position(self, broker_id: int, broker_epoch: int, position: FetchPosition) -> tuple[int, int] | None:
         """A follower's fetch: takes note of how far it is, unless its log diverges: then says where, and nothing else.
 
         Raises ApiError NOT_LEADER_OR_FOLLOWER, UNKNOWN_LEADER_EPOCH, STALE_BROKER_EPOCH or OFFSET_OUT_OF_RANGE. Call

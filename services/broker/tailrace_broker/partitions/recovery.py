@@ -158,17 +158,17 @@ class Recoveries:
             self._log.error("a log was not taken back", topic=topic, partition=index, why=str(failed))
         loop = asyncio.get_running_loop()
         if log_dir.failure is not None:
-            self._tell([loan.key])
+            self._report([loan.key])
             return
         if error is not None:
-            loop.call_later(_REST_SECONDS, self._tell, [loan.key])
+            loop.call_later(_REST_SECONDS, self._report, [loan.key])
             return
         if not self._cut:
             self._cut = []
-            loop.call_later(_TOGETHER_SECONDS, self._tell, self._cut)
+            loop.call_later(_TOGETHER_SECONDS, self._report, self._cut)
         self._cut.append(loan.key)
 
-    def _tell(self, keys: list[TopicPartition]) -> None:
+    def _report(self, keys: list[TopicPartition]) -> None:
         if keys is self._cut:
             self._cut = []
         for key in keys:

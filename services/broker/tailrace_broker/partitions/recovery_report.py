@@ -97,7 +97,7 @@ def report_recovery(dirs: list[LogDir], log: FilteringBoundLogger) -> None:
         report.unclean_stop()
 
 
-def tell_missing(dirs: list[LogDir], image: MetadataImage, node_id: int, log: FilteringBoundLogger) -> None:
+def report_missing(dirs: list[LogDir], image: MetadataImage, node_id: int, log: FilteringBoundLogger) -> None:
     """Each log directory that held replicas and is not among these: what is copied again may fill the wrong disk."""
     ids = {log_dir.directory_id for log_dir in dirs}
     if not all(one.int for one in ids):

@@ -47,7 +47,7 @@ class CaughtUp:
         quiet = cls(key, want, partition, broker_id)
         return quiet if quiet._has_all() else None
 
-    def heard(self, broker_epoch: int, now_ms: float) -> bool:
+    def on_fetch(self, broker_epoch: int, now_ms: float) -> bool:
         """Takes note of a fetch that does not name it, if nothing has happened since the last one; else False."""
         if self._replica.broker_epoch != broker_epoch or not self._has_all():
             return False
@@ -104,9 +104,9 @@ class FollowedPartitions:
         self._by_tail[tail] = place
         tail.waiters.add(self)
 
-    def heard(self, broker_epoch: int, now_ms: float) -> None:
+    def on_fetch(self, broker_epoch: int, now_ms: float) -> None:
         """Takes note of a fetch that names none of the quiet; of those with news it is for the fetch to do."""
-        news = [place for place, caught_up in self.quiet.items() if not caught_up.heard(broker_epoch, now_ms)]
+        news = [place for place, caught_up in self.quiet.items() if not caught_up.on_fetch(broker_epoch, now_ms)]
         for place in news:
             self._disturb(place)
             self.others[place] = True

@@ -8,7 +8,7 @@ from tailrace_controller.election.lease import Tenure
 from tailrace_controller.metadata_log.lease_row import Lease
 
 
-class Unheard(Exception):
+class NoHeartbeats(Exception):
     """No service speaks to this controller any more; another controller may be reached."""
 
 
@@ -21,7 +21,7 @@ class HeldLease:
         self._candidacy = candidacy
         self._tenure: Tenure | None = None
         self._wanted = asyncio.Event()  # a renewal, before it is due
-        self._unheard = ""
+        self._silence = ""
         self._gave_away = False
         self._asked = 0  # renewals that were sent, and the newest that was confirmed
         self._answered = 0
@@ -30,7 +30,7 @@ class HeldLease:
         """The lease was taken by a question sent then."""
         self._tenure = self._candidacy.tenure(asked_ms)
         self.holding = True
-        self._unheard = ""
+        self._silence = ""
         self._wanted.clear()
 
     def end(self) -> None:
@@ -57,15 +57,15 @@ class HeldLease:
         return self._answered >= number
 
     def give_away(self, why: str) -> bool:
-        """Has until_due raise Unheard; False for a second time before heard(): then no other controller wants it."""
+        """Has until_due raise NoHeartbeats; False for a second time before a heartbeat: no other one wants it."""
         if self._gave_away:
             return False
         self._gave_away = True
-        self._unheard = why
+        self._silence = why
         self._wanted.set()
         return True
 
-    def heard(self) -> None:
+    def on_heartbeat(self) -> None:
         """A service speaks to this controller."""
         self._gave_away = False
 
@@ -80,8 +80,8 @@ class HeldLease:
                 await self._wanted.wait()
             finally:
                 timer.cancel()
-        if self._unheard:
-            raise Unheard(self._unheard)
+        if self._silence:
+            raise NoHeartbeats(self._silence)
         self._wanted.clear()
 
     async def renew(self, epoch: int) -> tuple[Lease, float]:

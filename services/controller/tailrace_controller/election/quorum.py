@@ -29,7 +29,7 @@ class ReplicaState:
     """Where a replica of the log ended when it was heard last; the times are wall clock, -1 for never."""
 
     log_end_offset: int = -1
-    heard_ms: int = -1
+    last_fetch_ms: int = -1
     caught_up_ms: int = -1
 
     def moved(self, log_end_offset: int, leader_end_offset: int, now_ms: int) -> ReplicaState:

@@ -14,7 +14,7 @@ async def handle(request: BrokerHeartbeatRequest, context: Context, role: Contro
     await controller.check(Seen(request.current_metadata_offset))
     brokers.check_epoch(controller.image, request.broker_id, request.broker_epoch)
     # before the decision: a session must not end while the database takes its time
-    role.watch.heard(BROKER, request.broker_id, request.broker_epoch, context.connection)
+    role.watch.on_heartbeat(BROKER, request.broker_id, request.broker_epoch, context.connection)
     role.quorum.observed(request.broker_id, request.current_metadata_offset, controller.followed.end_offset)
     run = controller.run_in_thread if brokers.is_news(controller.image, request) else controller.run
     return await run(

@@ -15,5 +15,5 @@ async def handle(
     response = await controller.run_in_thread(
         lambda image: brokers.register(image, request, controller.config, is_connected=connected)
     )
-    role.watch.heard(BROKER, request.broker_id, response.broker_epoch, context.connection)
+    role.watch.on_heartbeat(BROKER, request.broker_id, response.broker_epoch, context.connection)
     return response

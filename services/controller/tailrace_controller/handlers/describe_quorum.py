@@ -92,7 +92,7 @@ def _replica(replica_id: int, at: ReplicaState) -> Any:
     return _Partition.ReplicaState(
         replica_id=replica_id,
         log_end_offset=at.log_end_offset,
-        last_fetch_timestamp=at.heard_ms,
+        last_fetch_timestamp=at.last_fetch_ms,
         last_caught_up_timestamp=at.caught_up_ms,
     )
 

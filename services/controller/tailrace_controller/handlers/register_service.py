@@ -10,7 +10,7 @@ async def handle(request: RegisterServiceRequest, context: Context, role: Contro
     controller, service_id = role.controller, request.service_id
     connected = role.watch.sessions.is_connected(request.role, service_id, besides=context.connection)
     epoch = await controller.run(lambda image: services.register(image, request, is_connected=connected))
-    role.watch.heard(request.role, service_id, epoch, context.connection)
+    role.watch.on_heartbeat(request.role, service_id, epoch, context.connection)
     return RegisterServiceResponse(
         error_code=0, controller_id=controller.node_id, controller_epoch=controller.epoch, service_epoch=epoch
     )

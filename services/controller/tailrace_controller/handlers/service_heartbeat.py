@@ -12,7 +12,7 @@ async def handle(request: ServiceHeartbeatRequest, context: Context, role: Contr
     await controller.until_active()
     await controller.check(Seen(request.metadata_offset))
     services.heartbeat(controller.image, request)  # refuses an unknown service or epoch before it counts as heard
-    role.watch.heard(request.role, request.service_id, request.service_epoch, context.connection)
+    role.watch.on_heartbeat(request.role, request.service_id, request.service_epoch, context.connection)
     await controller.run(lambda image: services.heartbeat(image, request), behind=False)
     if request.want_shut_down:
         role.watch.left(request.role, request.service_id, request.service_epoch)

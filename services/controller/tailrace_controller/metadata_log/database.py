@@ -49,7 +49,7 @@ class Database:
                         running.exception()  # nobody is interested in it
                     raise
 
-    async def beside(self, work: Callable[[], T]) -> T:
+    async def in_thread(self, work: Callable[[], T]) -> T:
         """Runs what takes long and needs no database in another thread: renewals, and all else, go on."""
         return await asyncio.to_thread(work)
 
@@ -59,17 +59,17 @@ class Database:
         if fd is None:
             return
         loop = asyncio.get_running_loop()
-        heard: asyncio.Future[None] = loop.create_future()
+        called: asyncio.Future[None] = loop.create_future()
 
         def wake() -> None:
-            if not heard.done():
-                heard.set_result(None)
+            if not called.done():
+                called.set_result(None)
 
         timer = self._clock.call_later(timeout_ms, wake)
         if fd >= 0:
             loop.add_reader(fd, wake)
         try:
-            await heard
+            await called
         finally:
             timer.cancel()
             if fd >= 0:

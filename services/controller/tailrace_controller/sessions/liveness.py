@@ -60,8 +60,8 @@ class Sessions:
 
     def all_silent(self, now_ms: float) -> bool:
         """Says whether there are several sessions and not one was heard for most of its timeout: is it us?"""
-        heard_ms = now_ms + self.timeout_ms / 3
-        return len(self._deadlines) > 1 and all(deadline_ms <= heard_ms for deadline_ms in self._deadlines.values())
+        recent_ms = now_ms + self.timeout_ms / 3
+        return len(self._deadlines) > 1 and all(deadline_ms <= recent_ms for deadline_ms in self._deadlines.values())
 
     def next_deadline_ms(self) -> float | None:
         """Returns the earliest deadline, None without sessions."""

@@ -63,14 +63,14 @@ class SessionWatch:
         for timer in self._timers:
             timer.cancel()
 
-    def heard(self, role: str, service_id: int, epoch: int, connection: object) -> None:
+    def on_heartbeat(self, role: str, service_id: int, epoch: int, connection: object) -> None:
         """A registration or heartbeat of this epoch was accepted."""
         key = (role, service_id, epoch)
         self.sessions.touch(key, connection, self._now_ms())
         if key in self._expired:
             self._expired.discard(key)
             self.false_fences += 1
-        self._controller.heard()
+        self._controller.on_heartbeat()
         self._plan()
 
     def left(self, role: str, service_id: int, epoch: int) -> None:
@@ -122,7 +122,7 @@ class SessionWatch:
         elif not self._controller.active:
             # It hears nobody while the database keeps it waiting, and could not fence anybody anyway.
             self.sessions.prolong(self._now_ms())
-        elif self.sessions.all_silent(self._now_ms()) and self._controller.unheard("nobody was heard for a session"):
+        elif self.sessions.all_silent(self._now_ms()) and self._controller.on_silence("nobody was heard for a session"):
             self.sessions.prolong(self._now_ms())
         for key in self.sessions.overdue(self._now_ms()):
             self.sessions.end(key)

@@ -86,7 +86,7 @@ class Postgres:
         """Held to the end of the transaction."""
         connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({_CREATION_LOCK})")
 
-    def heard(self, connection: sa.Connection) -> bool:
+    def take_notifications(self, connection: sa.Connection) -> bool:
         """Whether the lease row changed since the last question; forgets it. Raises DBAPIError as statements do."""
         dbapi: Any = self._engine.dialect.dbapi
         try:

@@ -235,7 +235,7 @@ class Store:
         if self._postgres is None:
             return -1
         with self._translated():
-            return None if self._postgres.heard(self._connection) else self._postgres.fileno()
+            return None if self._postgres.take_notifications(self._connection) else self._postgres.fileno()
 
     def close(self) -> None:
         """Closes the connection."""

@@ -277,7 +277,7 @@ class OwnedShard:
                 self._listener.on_action(self, reply)
             elif (future := self._asking.pop(token, None)) is not None:
                 answers.append((future, reply))
-        _tell(answers)
+        _resolve(answers)
         if output.append is not None:
             self._append = output.append
             self._wake.set()
@@ -298,18 +298,18 @@ class OwnedShard:
             self._shard.drop()
             self._shard = None
         self._append = None
-        _tell(deque((future, ApiError(ErrorCode.NOT_COORDINATOR)) for future in self._asking.values()))
+        _resolve(deque((future, ApiError(ErrorCode.NOT_COORDINATOR)) for future in self._asking.values()))
         self._asking.clear()
 
 
-def _tell(answers: deque[tuple[asyncio.Future[Any], Any]]) -> None:
+def _resolve(answers: deque[tuple[asyncio.Future[Any], Any]]) -> None:
     """Wakes those who wait, some at a time: the end of a join phase answers thousands, and each is encoded then."""
     for _ in range(min(len(answers), TOLD_AT_ONCE)):
         future, reply = answers.popleft()
         if not future.done():
             future.set_result(reply)
     if answers:
-        asyncio.get_running_loop().call_soon(_tell, answers)
+        asyncio.get_running_loop().call_soon(_resolve, answers)
 
 
 def _unwrap(reply: Any) -> Any:

@@ -43,7 +43,7 @@ def _taken(left: deque[str]) -> Iterator[list[str]]:
 
 
 @dataclass(frozen=True, slots=True)
-class Surroundings:
+class RuntimeContext:
     """What the shards of all kinds of one coordinator share."""
 
     coordinator_id: int
@@ -67,16 +67,16 @@ class _Running:
 class CoordinatorRuntime:
     """Owns what the image says it owns of one topic. Handlers ask it by what they were asked."""
 
-    def __init__(self, topic: str, kind: ShardKind[Any], surroundings: Surroundings) -> None:
+    def __init__(self, topic: str, kind: ShardKind[Any], runtime_context: RuntimeContext) -> None:
         self.topic = topic
         self.kind = kind
         self._image: MetadataImage | None = None
         self.partition_load_time_ms = 0.0  # of the last load
         self._request_id = kind.request_id
-        self._surroundings = surroundings
-        self._clock = surroundings.clock
-        self._logger = surroundings.log
-        self._load_wait_ms = surroundings.load_wait_ms
+        self._runtime_context = runtime_context
+        self._clock = runtime_context.clock
+        self._logger = runtime_context.log
+        self._load_wait_ms = runtime_context.load_wait_ms
         self._shards: dict[int, _Running] = {}
         self._ending: set[asyncio.Task[None]] = set()
         self._loading_since_ms: float | None = None
@@ -189,7 +189,7 @@ class CoordinatorRuntime:
         if running is not None:
             return running.shard
         owner = self.image.shards.get((self.topic, partition))
-        if owner is not None and owner.owner == self._surroundings.coordinator_id:
+        if owner is not None and owner.owner == self._runtime_context.coordinator_id:
             raise ApiError(ErrorCode.COORDINATOR_NOT_AVAILABLE)  # ours, but nobody leads the partition
         raise ApiError(ErrorCode.NOT_COORDINATOR)
 
@@ -209,7 +209,7 @@ class CoordinatorRuntime:
             if owned is None or not owned.has_same_owner(running.shard.owned):
                 self._end(partition)
             elif owned != running.shard.owned:
-                running.shard.move(owned, self._surroundings.logs(owned))
+                running.shard.move(owned, self._runtime_context.logs(owned))
         begun = [owned for partition, owned in wanted.items() if partition not in self._shards]
         for owned in begun:
             self._begin(owned)
@@ -219,13 +219,13 @@ class CoordinatorRuntime:
     def _wanted(self, image: MetadataImage) -> Iterator[OwnedPartition]:
         topic = image.topic(self.topic)
         for (topic_name, index), shard in image.shards.items():
-            if topic_name != self.topic or shard.owner != self._surroundings.coordinator_id:
+            if topic_name != self.topic or shard.owner != self._runtime_context.coordinator_id:
                 continue
             partition = image.partition(topic_name, index)
             if topic is None or partition is None:
                 continue
             broker = image.brokers.get(partition.leader)
-            address = None if broker is None else address_of(broker.endpoints, self._surroundings.boot_id)
+            address = None if broker is None else address_of(broker.endpoints, self._runtime_context.boot_id)
             if address is not None:
                 yield OwnedPartition(
                     topic.topic_id, index, shard.shard_epoch, partition.leader, partition.leader_epoch, address
@@ -234,13 +234,13 @@ class CoordinatorRuntime:
     def _begin(self, owned: OwnedPartition) -> None:
         shard = OwnedShard(
             owned,
-            self._surroundings.logs(owned),
+            self._runtime_context.logs(owned),
             self.kind,
-            config=self._surroundings.config,
+            config=self._runtime_context.config,
             image=lambda: self.image,
             clock=self._clock,
-            deadlines=self._surroundings.deadlines,
-            backoff=Backoff(self._clock, self._surroundings.random),
+            deadlines=self._runtime_context.deadlines,
+            backoff=Backoff(self._clock, self._runtime_context.random),
             listener=self,
         )
         task = asyncio.get_running_loop().create_task(shard.run(), name=f"{self.topic}-{owned.partition}")
@@ -295,4 +295,4 @@ class CoordinatorRuntime:
 
     def on_action(self, shard: OwnedShard, action: Any) -> None:
         """A machine wants something done that no record is."""
-        self._surroundings.act(shard.owned, action)
+        self._runtime_context.act(shard.owned, action)

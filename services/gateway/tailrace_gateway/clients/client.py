@@ -259,8 +259,8 @@ class ClientLink(Link):
             return
         if node is None:
             return
-        owed = self.slots.marks() or not self.requests.between_frames or not node.answers.between_frames
-        if owed or self.requests.unanswered_sent:
+        answer_pending = self.slots.marks() or not self.requests.between_frames or not node.answers.between_frames
+        if answer_pending or self.requests.unanswered_sent:
             self.refuse(f"{why} and owed {self.slots.marks()} answers")
             return
         node.close()
@@ -379,8 +379,8 @@ class ClientLink(Link):
     def progress(self) -> Progress:
         """How far it is, for the sweep over all connections."""
         # A broker sees by itself whether a client that was handed over to it is idle.
-        owed, begun, head = self.busy or self.handed_over, self.waits_for_bytes, self.requests.between_frames
-        return Progress(self.received_bytes, self.sent_bytes, begun, head, bool(self.outbox), owed)
+        answer_pending, begun, head = self.busy or self.handed_over, self.waits_for_bytes, self.requests.between_frames
+        return Progress(self.received_bytes, self.sent_bytes, begun, head, bool(self.outbox), answer_pending)
 
     def give_up(self, why: str) -> None:
         """Closes a client that was waited for long enough, with one line unless it was merely idle."""

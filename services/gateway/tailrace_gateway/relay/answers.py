@@ -113,7 +113,7 @@ class Answers:
     def _charge(self, view: memoryview, at: int, size: int, mark: int) -> None:
         throttle_time_ms = self.session.meter.fetched(size)
         if throttle_time_ms:
-            self.session.tell(throttle_time_ms)
+            self.session.report_throttle(throttle_time_ms)
             _THROTTLE.pack_into(view, at + throttle_time_at(flexible=mark >= FETCH_FLEXIBLE), throttle_time_ms)
 
     def _greet(self, view: memoryview, at: int, size: int) -> None:

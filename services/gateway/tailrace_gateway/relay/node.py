@@ -158,9 +158,9 @@ class NodeLink(Link):
         self.client.close_if_done()
 
 
-def throttled(owed: ThrottledAnswer) -> bytes:
+def throttled(answer: ThrottledAnswer) -> bytes:
     """A Produce answer with its throttle_time_ms set; the only answer the gateway decodes and encodes again."""
-    mark, frame = owed.mark, memoryview(owed.data)[4:]
+    mark, frame = answer.mark, memoryview(answer.data)[4:]
     response = codec.decode_response(
         ApiKey.PRODUCE, mark.version, codec.response_body(ApiKey.PRODUCE, mark.version, frame)
     )

@@ -175,7 +175,7 @@ class Requests:
             return 0
         self.counts[last.key] += 1
         if meter.produce_limited and last.key == PRODUCE and (throttle_time_ms := meter.produced(size)):
-            self.session.tell(throttle_time_ms)
+            self.session.report_throttle(throttle_time_ms)
             version = int.from_bytes(last.api[2:], "big")
             self.slots.append(Throttled(version, correlation_id, throttle_time_ms))
         else:
@@ -264,7 +264,7 @@ class Requests:
             if fields_end > at + 4 + size:
                 raise ValueError("acks lies outside the frame")
             if session.meter.produce_limited and (throttle_time_ms := session.meter.produced(size)):
-                session.tell(throttle_time_ms)
+                session.report_throttle(throttle_time_ms)
             if acks == 0:
                 self.unanswered_sent = self._silent = True
                 self._last = None  # a repetition of that one would not say that it is answered

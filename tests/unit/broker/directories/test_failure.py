@@ -107,9 +107,9 @@ async def test_what_lies_on_a_failed_disk_is_a_storage_error_and_the_rest_goes_o
         found = (await node.client.ask(request, timeout_ms=60_000)).topics[0].partitions
         assert [row.error_code for row in found] == codes
         assert lifecycle.reported == [IDS[0]]
-        broken, sound = (await node.client.ask(DescribeLogDirsRequest(topics=None), timeout_ms=60_000)).results
+        broken, valid = (await node.client.ask(DescribeLogDirsRequest(topics=None), timeout_ms=60_000)).results
         assert (broken.error_code, broken.topics, broken.total_bytes) == (ErrorCode.KAFKA_STORAGE_ERROR, [], -1)
-        assert [p.partition_index for p in sound.topics[0].partitions] == [1, 3]
+        assert [p.partition_index for p in valid.topics[0].partitions] == [1, 3]
         # an election elsewhere does not bring it back, a new start does
         moved = metadata().topics["t"]
         moved = replace(

@@ -23,7 +23,7 @@ from tailrace.config import Config, ConfigError
 from tailrace.errors import ErrorCode
 from tailrace.log.directory.disk_pressure import Level, Pressure
 from tailrace.log.filesystem.memory import MemoryFilesystem
-from tailrace.net.background import beside
+from tailrace.net.background import in_background
 from tailrace.wire.messages import AlterReplicaLogDirsRequest, DescribeLogDirsRequest
 from tailrace_broker.app import cleaner_of
 from tailrace_broker.directories.moves import at_a_time
@@ -43,7 +43,7 @@ async def moving(
         if not moves:
             yield node
             return
-        async with beside(node.broker.dir_moves.run()):
+        async with in_background(node.broker.dir_moves.run()):
             yield node
 
 

@@ -185,9 +185,9 @@ async def test_files_that_must_be_closed_are_synced_while_others_are_served(
             assert (await node.produce(number, batch(b"%d" % number))).error_code == 0
         assert await asyncio.to_thread(began.wait, 10)
         assert (await node.produce(0, batch(b"more"))).error_code == 0
-        assert (open_files.let_go, len(open_files)) == (0, 6)
+        assert (open_files.freed, len(open_files)) == (0, 6)
         go.set()
-        await turns_until(lambda: open_files.let_go == 1)
+        await turns_until(lambda: open_files.freed == 1)
         monkeypatch.undo()
         for number in range(7):
             assert (await node.fetch(number, 0)).error_code == 0

@@ -55,7 +55,7 @@ class Trio:
         """One round trip of a follower."""
         me, leader = self.replicas[follower], self.replicas[self.image.leader]
         position = me.position()
-        diverging = leader.heard(follower, 100 + follower, position)
+        diverging = leader.on_fetch_position(follower, 100 + follower, position)
         leader.advance()
         records = b""
         if diverging is None:
@@ -220,9 +220,9 @@ def test_who_is_fenced_leaving_or_in_another_life_does_not_join(change: dict[str
 def test_an_earlier_life_of_a_follower_is_refused() -> None:
     trio = Trio()
     leader = trio.replicas[0]
-    leader.heard(1, 101, trio.replicas[1].position())
+    leader.on_fetch_position(1, 101, trio.replicas[1].position())
     with pytest.raises(ApiError) as refused:
-        leader.heard(1, 100, trio.replicas[1].position())
+        leader.on_fetch_position(1, 100, trio.replicas[1].position())
     assert refused.value.code == ErrorCode.STALE_BROKER_EPOCH
 
 
@@ -232,11 +232,13 @@ def test_a_follower_that_has_not_registered_gets_records_but_does_not_count() ->
     trio.produce(b"one")
     leader = trio.replicas[0]
     for follower in (1, 2):
-        assert leader.heard(follower, NO_EPOCH, trio.replicas[follower].position()._replace(offset=1)) is None
+        assert (
+            leader.on_fetch_position(follower, NO_EPOCH, trio.replicas[follower].position()._replace(offset=1)) is None
+        )
     leader.advance()
     assert leader.high_watermark == 0
     for follower in (1, 2):
-        leader.heard(follower, 100 + follower, trio.replicas[follower].position()._replace(offset=1))
+        leader.on_fetch_position(follower, 100 + follower, trio.replicas[follower].position()._replace(offset=1))
     leader.advance()
     assert leader.high_watermark == 1
 
@@ -247,7 +249,7 @@ def test_a_leader_does_not_count_a_follower_whose_log_is_of_a_later_epoch() -> N
     trio.produce(b"only 0 has it")
     position = trio.replicas[1].position()._replace(offset=1, last_epoch=2)
     with pytest.raises(ApiError) as refused:
-        trio.replicas[0].heard(1, 101, position)
+        trio.replicas[0].on_fetch_position(1, 101, position)
     assert refused.value.code == ErrorCode.UNKNOWN_LEADER_EPOCH
     assert trio.replicas[0].high_watermark == 0
 
@@ -320,7 +322,7 @@ def test_a_follower_far_behind_begins_at_the_leaders_start() -> None:
     trio.fetch(1)
     leader.log.advance_log_start_offset(3)
     with pytest.raises(ApiError) as refused:
-        leader.heard(2, 102, trio.replicas[2].position())
+        leader.on_fetch_position(2, 102, trio.replicas[2].position())
     assert refused.value.code == ErrorCode.OFFSET_OUT_OF_RANGE
     follower = trio.replicas[2]
     follower.fetched(Fetched(ErrorCode.OFFSET_OUT_OF_RANGE, 3, 3), 1)
@@ -353,7 +355,7 @@ def test_an_empty_follower_begins_where_its_leader_does_that_has_lost_its_end() 
     follower.fetched(Fetched(ErrorCode.OFFSET_OUT_OF_RANGE, 5, 5), 1)
     assert follower.position().offset == 5
     with pytest.raises(ApiError) as refused:
-        leader.heard(2, 102, follower.position())
+        leader.on_fetch_position(2, 102, follower.position())
     assert refused.value.code == ErrorCode.OFFSET_OUT_OF_RANGE
     follower.fetched(Fetched(ErrorCode.OFFSET_OUT_OF_RANGE, -1, 0), 1)
     trio.fetch(2)

@@ -25,7 +25,7 @@ from tailrace.log.directory.log_dir import LogDir
 from tailrace.log.filesystem.checkpoints import CLEAN_SHUTDOWN, RECOVERY_POINT
 from tailrace.log.filesystem.guard import Guard
 from tailrace.log.filesystem.memory import MemoryFile, MemoryFilesystem
-from tailrace.net.background import beside
+from tailrace.net.background import in_background
 from tailrace.wire.messages import AlterReplicaLogDirsRequest, DescribeLogDirsRequest
 from tailrace_broker.partitions import recovery
 
@@ -75,7 +75,7 @@ async def recovering(path: Path, disk: Halting, partitions: int = 3, **settings:
     disk.halts = True
     async with (
         running(path, metadata(partitions), log_dirs=[log_dir], **settings) as node,
-        beside(node.broker.publisher.recoveries.run()),
+        in_background(node.broker.publisher.recoveries.run()),
     ):
         await asyncio.to_thread(disk.halted.acquire)
         try:
@@ -200,7 +200,7 @@ async def test_logs_that_were_cut_are_told_of_together_and_those_that_were_not_l
     storage: Any = SimpleNamespace(place_of=lambda topic, index: lender)
     one = recovery.Recoveries(storage, lambda: 1, structlog.get_logger())
     one.subscribe(lambda keys: told.extend(index for _, index in keys))
-    async with beside(one.run()):
+    async with in_background(one.run()):
         await asyncio.sleep(0)
         with monkeypatch.context() as patch:
             patch.setattr(

@@ -11,7 +11,7 @@ from tailrace.log.directory.log_dir import LogDir
 from tailrace.log.filesystem.memory import MemoryFilesystem
 from tailrace.metadata.directories import UNASSIGNED
 from tailrace.metadata.image import MetadataImage, PartitionImage, TopicImage
-from tailrace_broker.partitions.recovery_report import tell_missing
+from tailrace_broker.partitions.recovery_report import report_missing
 
 A, GONE, TOPIC_ID = UUID(int=101), UUID(int=103), UUID(int=9)
 GONE_TEXT = "AAAAAAAAAAAAAAAAAAAAZw"
@@ -27,24 +27,24 @@ def image(*directories: UUID) -> MetadataImage:
     return MetadataImage(topics={"t": TopicImage("t", TOPIC_ID, partitions)})
 
 
-def told(dirs: list[LogDir], known: MetadataImage, node_id: int = 2) -> list[tuple[str, int]]:
+def reported(dirs: list[LogDir], known: MetadataImage, node_id: int = 2) -> list[tuple[str, int]]:
     with structlog.testing.capture_logs() as lines:
-        tell_missing(dirs, known, node_id, structlog.get_logger())
+        report_missing(dirs, known, node_id, structlog.get_logger())
     return [(line["directory_id"], line["replicas"]) for line in lines]
 
 
 def test_a_directory_that_held_replicas_and_is_missing_is_told_of_once() -> None:
-    assert told([opened()], image(A, GONE, GONE, UNASSIGNED)) == [(GONE_TEXT, 2)]
-    assert told([opened()], image(A, UNASSIGNED)) == []
-    assert told([opened(GONE)], image(GONE)) == []
-    assert told([opened()], image(A), node_id=3) == [], "it has no replica"
+    assert reported([opened()], image(A, GONE, GONE, UNASSIGNED)) == [(GONE_TEXT, 2)]
+    assert reported([opened()], image(A, UNASSIGNED)) == []
+    assert reported([opened(GONE)], image(GONE)) == []
+    assert reported([opened()], image(A), node_id=3) == [], "it has no replica"
 
 
 def test_what_came_back_in_another_directory_is_not_missed_though_an_old_image_says_so() -> None:
     log_dir = opened()
     log_dir.create("t", 1, TOPIC_ID, with_settings())
-    assert told([log_dir], image(A, GONE)) == []
+    assert reported([log_dir], image(A, GONE)) == []
 
 
 def test_nothing_is_said_to_be_missing_while_a_directory_cannot_be_read() -> None:
-    assert told([opened(), LogDir.unreadable("/other", OSError("broken"))], image(GONE)) == []
+    assert reported([opened(), LogDir.unreadable("/other", OSError("broken"))], image(GONE)) == []

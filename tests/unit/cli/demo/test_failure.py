@@ -69,20 +69,20 @@ def test_a_tally_shows_a_lost_a_doubled_and_a_changed_line() -> None:
 def test_the_silence_of_a_partition_begins_with_its_last_acknowledgement_before_the_kill() -> None:
     silence = Silence({1, 2})
     for partition, now_ms in ((1, 0.0), (1, 500.0), (2, 900.0)):
-        silence.heard(partition, now_ms)
+        silence.on_record(partition, now_ms)
     silence.began(1000.0)
-    silence.heard(0, 9000.0)  # led by somebody else
-    silence.heard(1, 1200.0)
-    silence.heard(2, 1100.0)
+    silence.on_record(0, 9000.0)  # led by somebody else
+    silence.on_record(1, 1200.0)
+    silence.on_record(2, 1100.0)
     assert silence.longest_ms == 700.0
-    silence.heard(1, 1250.0)
+    silence.on_record(1, 1250.0)
     assert silence.longest_ms == 700.0
 
 
 def test_the_silence_of_a_partition_that_was_never_heard_begins_with_the_kill() -> None:
     silence = Silence({1})
     silence.began(1000.0)
-    silence.heard(1, 1300.0)
+    silence.on_record(1, 1300.0)
     assert silence.longest_ms == 300.0
 
 

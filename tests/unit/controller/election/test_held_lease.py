@@ -12,7 +12,7 @@ import structlog
 from support.metadata_store import MemoryDatabase
 from tailrace.clock import ManualClock
 from tailrace_controller.election.candidacy import Candidacy
-from tailrace_controller.election.held_lease import HeldLease, Unheard
+from tailrace_controller.election.held_lease import HeldLease, NoHeartbeats
 from tailrace_controller.metadata_log.database import Database
 from tailrace_controller.metadata_log.lease_row import Candidate
 
@@ -43,9 +43,9 @@ async def test_it_is_fresh_until_the_database_has_said_nothing_for_its_time() ->
 async def test_it_is_given_away_once_until_somebody_is_heard() -> None:
     lease, _ = held()
     assert lease.give_away("silence") and not lease.give_away("silence")
-    with pytest.raises(Unheard, match="silence"):
+    with pytest.raises(NoHeartbeats, match="silence"):
         await lease.until_due()
-    lease.heard()
+    lease.on_heartbeat()
     assert lease.give_away("silence again")
 
 

@@ -9,7 +9,7 @@ START_MS = ManualClock().wall_ms()
 
 def test_a_replica_that_was_heard_has_caught_up_when_it_had_all_there_was() -> None:
     position = ReplicaState()
-    assert (position.log_end_offset, position.heard_ms, position.caught_up_ms) == (-1, -1, -1)
+    assert (position.log_end_offset, position.last_fetch_ms, position.caught_up_ms) == (-1, -1, -1)
     position = position.moved(5, leader_end_offset=7, now_ms=10)
     assert position == ReplicaState(5, 10, -1)
     position = position.moved(7, leader_end_offset=7, now_ms=20)

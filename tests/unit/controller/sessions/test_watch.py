@@ -43,10 +43,10 @@ class Fake:
         self.written: list[tuple[MetadataRecord, ...]] = []
         self.config = Config.load("controller")
 
-    def heard(self) -> None:
+    def on_heartbeat(self) -> None:
         self.given_away.clear()
 
-    def unheard(self, why: str) -> bool:
+    def on_silence(self, why: str) -> bool:
         if not self.shared or self.given_away:
             return False
         self.given_away.append(why)
@@ -82,7 +82,7 @@ async def test_who_heartbeats_stays_and_who_is_silent_is_fenced_after_the_timeou
     watch = watching(fake)
     connection = SimpleNamespace()
     for _ in range(3):
-        watch.heard("broker", 0, 10, connection)
+        watch.on_heartbeat("broker", 0, 10, connection)
         fake.clock.advance(2999)
         await turns()
     assert fenced(fake.image) == []
@@ -104,9 +104,9 @@ async def test_the_leaderships_of_a_broker_with_thousands_of_partitions_move_fir
     )
     before, epoch = fake.image, fake.image.brokers[1].broker_epoch
     watch = watching(fake)
-    watch.heard("broker", 0, 10, SimpleNamespace())
+    watch.on_heartbeat("broker", 0, 10, SimpleNamespace())
     fake.clock.advance(8000)
-    watch.heard("broker", 0, 10, SimpleNamespace())
+    watch.on_heartbeat("broker", 0, 10, SimpleNamespace())
     fake.clock.advance(1001)
     await turns()
     assert fenced(fake.image) == [1]
@@ -121,7 +121,7 @@ async def test_a_controller_that_was_stopped_fences_nobody_for_its_own_silence()
     fake = Fake()
     watch = watching(fake)
     for broker_id in (0, 1):
-        watch.heard("broker", broker_id, 10 + broker_id, SimpleNamespace())
+        watch.on_heartbeat("broker", broker_id, 10 + broker_id, SimpleNamespace())
     fake.clock.late_ms = 60_000
     fake.clock.advance(9000)
     await turns()
@@ -161,8 +161,8 @@ async def pass_by(fake: Fake, ms: float) -> None:
 async def test_a_broken_connection_and_a_refused_probe_fence_at_once() -> None:
     fake, watch = probing(Listeners(True))
     connection = SimpleNamespace()
-    watch.heard("broker", 0, 10, connection)
-    watch.heard("broker", 1, 11, SimpleNamespace())
+    watch.on_heartbeat("broker", 0, 10, connection)
+    watch.on_heartbeat("broker", 1, 11, SimpleNamespace())
     watch.on_connection_lost(connection)
     await turns()
     assert (fenced(fake.image), watch.fenced[REFUSED], watch.connection_breaks) == ([0], 1, 1)
@@ -172,7 +172,7 @@ async def test_a_broken_connection_and_a_refused_probe_fence_at_once() -> None:
 async def test_a_dying_process_whose_listener_closes_last_is_fenced_by_a_later_probe() -> None:
     fake, watch = probing(Listeners(False, False, True))
     connection = SimpleNamespace()
-    watch.heard("broker", 0, 10, connection)
+    watch.on_heartbeat("broker", 0, 10, connection)
     watch.on_connection_lost(connection)
     await turns()
     assert fenced(fake.image) == []
@@ -186,10 +186,10 @@ async def test_connections_that_are_reset_again_and_again_fence_nobody() -> None
     fake, watch = probing(listeners)
     for _ in range(50):
         connection = SimpleNamespace()
-        watch.heard("broker", 0, 10, connection)
+        watch.on_heartbeat("broker", 0, 10, connection)
         watch.on_connection_lost(connection)
         await pass_by(fake, 20)
-    watch.heard("broker", 0, 10, SimpleNamespace())
+    watch.on_heartbeat("broker", 0, 10, SimpleNamespace())
     await pass_by(fake, 3000)
     assert (fenced(fake.image), watch.connection_breaks, watch.false_fences) == ([], 50, 0)
     assert listeners.probes >= 50
@@ -200,15 +200,15 @@ async def test_whoever_answers_but_is_silent_is_probed_for_a_second_and_fenced_a
     listeners = Listeners(False)
     fake, watch = probing(listeners)
     connection = SimpleNamespace()
-    watch.heard("broker", 0, 10, connection)
-    watch.heard("broker", 1, 11, SimpleNamespace())
+    watch.on_heartbeat("broker", 0, 10, connection)
+    watch.on_heartbeat("broker", 1, 11, SimpleNamespace())
     watch.on_connection_lost(connection)
     await pass_by(fake, 5000)
     probes = listeners.probes
-    watch.heard("broker", 1, 11, SimpleNamespace())
+    watch.on_heartbeat("broker", 1, 11, SimpleNamespace())
     await pass_by(fake, 5000)
     assert (fenced(fake.image), watch.fenced[SILENT], listeners.probes) == ([0], 1, probes)
-    watch.heard("broker", 0, 10, SimpleNamespace())  # it had been stopped, and goes on
+    watch.on_heartbeat("broker", 0, 10, SimpleNamespace())  # it had been stopped, and goes on
     assert watch.false_fences == 1
     watch.close()
 
@@ -217,7 +217,7 @@ async def test_a_closed_watch_hears_no_connection_break() -> None:
     fake = Fake()
     watch = watching(fake)
     connection = SimpleNamespace()
-    watch.heard("broker", 0, 10, connection)
+    watch.on_heartbeat("broker", 0, 10, connection)
     watch.close()
     watch.on_connection_lost(connection)
     await turns()

@@ -40,7 +40,7 @@ class Drive:
         self.scanner = scanner
         self.tail = b""
         self.sent = b""
-        self.owed: list[ThrottledAnswer] = []
+        self.pending_throttle: list[ThrottledAnswer] = []
 
     def feed(self, chunk: bytes) -> None:
         data = bytearray(self.tail + chunk)
@@ -49,7 +49,7 @@ class Drive:
         self.tail = bytes(data[consumed:])
         for item in out:
             if isinstance(item, ThrottledAnswer):
-                self.owed.append(item)
+                self.pending_throttle.append(item)
                 self.sent += throttled(item)
             elif isinstance(item, bytes):
                 self.sent += item
@@ -166,7 +166,7 @@ def test_a_throttled_produce_answer_of_very_many_rows_is_passed_on_as_it_came() 
     drive = Drive(answers(Throttled(9, 4, 500), PASS | 5))
     drive.feed(GREETING + data + answer(5))
     assert drive.sent == data + answer(5)
-    assert drive.owed == []
+    assert drive.pending_throttle == []
 
 
 def test_a_fetch_without_a_quota_is_not_touched() -> None:

@@ -52,8 +52,8 @@ def passing(limited: str | None, frame: bytes | None = None) -> tuple[Callable[[
 
 
 def test_a_client_without_a_quota_pays_nothing_for_the_quotas_of_others() -> None:
-    alone, beside = passing(None)[0], passing("somebody")[0]
-    assert steps(beside) == steps(alone)
+    alone, limited = passing(None)[0], passing("somebody")[0]
+    assert steps(limited) == steps(alone)
 
 
 def test_a_charge_takes_a_quarter_of_the_steps_of_the_head_that_it_is_for() -> None:

@@ -29,7 +29,7 @@ from tailrace.log.filesystem.checkpoints import (
 from tailrace.log.filesystem.memory import MemoryFilesystem, Stopped
 from tailrace.log.filesystem.port import join, read_file
 from tailrace.log.log import Log
-from tailrace.log.segment.sound import headers
+from tailrace.log.segment.valid import headers
 from tailrace.records.batch import stamp
 from tailrace.records.markers import ABORT, COMMIT
 
@@ -38,11 +38,11 @@ WIDE = with_settings(segment_bytes=100_000)
 INDEX, SUMS = (join(DIRECTORY, "0" * 20 + suffix) for suffix in (".txnindex", ".txnsums"))
 
 
-def flips(sound: bytes) -> Iterator[tuple[str, bytes]]:
+def flips(valid: bytes) -> Iterator[tuple[str, bytes]]:
     """The content with a bit flipped, and which: of a digit each in turn, of another byte one."""
-    for at, byte in enumerate(sound):
+    for at, byte in enumerate(valid):
         for bit in range(8) if byte in b"0123456789" else (at % 8,):
-            flipped = bytearray(sound)
+            flipped = bytearray(valid)
             flipped[at] ^= 1 << bit
             yield f"bit {bit} of byte {at}: {bytes(flipped)!r}", bytes(flipped)
 
@@ -92,18 +92,18 @@ def test_no_bit_of_a_checkpoint_changes_what_is_believed(name: str, suffix: str,
     filesystem = closed_dir()
     marker = bytes(filesystem.content("/logs/.kafka_cleanshutdown"))
     path = join("/logs", name + suffix)
-    sound = bytes(filesystem.content(path))
+    valid = bytes(filesystem.content(path))
     if not clean:
         filesystem.remove("/logs/.kafka_cleanshutdown")
     expected = known(opened(filesystem))
-    for what, flipped in flips(sound):
+    for what, flipped in flips(valid):
         replace(filesystem, path, flipped)
         if clean:
             replace(filesystem, "/logs/.kafka_cleanshutdown", marker)
         logs = opened(filesystem)
         assert known(logs) == expected, what
         if not suffix:
-            assert logs.findings.mended == [name] and read_file(filesystem, path) == sound, what
+            assert logs.findings.mended == [name] and read_file(filesystem, path) == valid, what
 
 
 def test_what_kafka_wrote_since_is_believed() -> None:
@@ -171,12 +171,12 @@ def test_no_bit_of_a_transaction_index_shows_what_was_aborted(path: str, recover
     filesystem = with_transactions()
     clean = bool(recovery_point)
     expected = read_committed(open_log(filesystem, WIDE), 15, 10**6, 0)
-    sound = bytes(filesystem.content(path))
-    for what, flipped in flips(sound):
+    valid = bytes(filesystem.content(path))
+    for what, flipped in flips(valid):
         replace(filesystem, path, flipped)
         log = open_log(filesystem, WIDE, recovery_point=recovery_point, clean=clean)
         assert read_committed(log, 15, 10**6, 0) == expected, what
-        assert read_file(filesystem, path) == sound, what
+        assert read_file(filesystem, path) == valid, what
 
 
 def test_entries_of_kafka_have_no_sums_and_get_them_when_the_index_is_written_next() -> None:
@@ -235,14 +235,14 @@ def epochs(log: Log) -> list[tuple[int, int]]:
 
 def test_no_bit_of_the_leader_epochs_changes_what_is_believed_and_they_are_written_anew() -> None:
     filesystem = with_epochs()
-    sound = bytes(filesystem.content(FILE))
-    for what, flipped in flips(sound):
+    valid = bytes(filesystem.content(FILE))
+    for what, flipped in flips(valid):
         replace(filesystem, FILE, flipped)
         log = open_log(filesystem, SHORT, recovery_point=15, clean=True)
         log.close()
         if epochs(log) != A_BATCH_EARLIER:
             assert epochs(log) == EPOCHS and log.recovery_result.epochs_mended, what
-            assert read_file(filesystem, FILE) == sound, what
+            assert read_file(filesystem, FILE) == valid, what
 
 
 @pytest.mark.parametrize("recovery_point", [0, 7, 15])
@@ -284,8 +284,8 @@ def test_a_beginning_in_a_gap_of_a_compacted_log_is_compared_with_the_batch_befo
         log.append_replicated(bytes(batch), NOW)
     log.close()
     filesystem.kill()
-    sound = bytes(filesystem.content(FILE))
-    for flipped in (sound.replace(b"17", b"57"), sound.replace(b"17", b"37")):
+    valid = bytes(filesystem.content(FILE))
+    for flipped in (valid.replace(b"17", b"57"), valid.replace(b"17", b"37")):
         replace(filesystem, FILE, flipped)
         found = epochs(open_log(filesystem, compacted, recovery_point=recovery_point, clean=clean))
         assert found == [(0, 0), (1, 17), (2, 60)], flipped

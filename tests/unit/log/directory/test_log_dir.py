@@ -294,10 +294,10 @@ def test_a_deleted_partition_is_gone_at_once_and_its_files_after_the_delay() -> 
     logs.delete("t", 0, NOW)
     assert logs.partitions() == [] and logs.log("t", 0) is None
     assert append(logs.create("t", 0, UUID(int=6), with_settings()), b"new").base_offset == 0
-    (doomed,) = [name for name in filesystem.list(ROOT) if name.endswith("-delete")]
-    assert doomed.startswith("t-0.") and logs.pending_deletions.due(NOW + 99) == []
+    (pending_deletion,) = [name for name in filesystem.list(ROOT) if name.endswith("-delete")]
+    assert pending_deletion.startswith("t-0.") and logs.pending_deletions.due(NOW + 99) == []
     remove_paths(filesystem, logs.pending_deletions.due(NOW + 100))
-    assert doomed not in filesystem.list(ROOT) and logs.topic_id("t", 0) == UUID(int=6)
+    assert pending_deletion not in filesystem.list(ROOT) and logs.topic_id("t", 0) == UUID(int=6)
 
 
 @pytest.mark.parametrize(
@@ -498,9 +498,9 @@ def test_retention_renames_segments_and_removes_them_after_the_delay() -> None:
     logs.retention.apply(later)
     assert (log.log_start_offset, len(records_of(log))) == (3, 2)
     assert logs.pending_deletions.due(later + 49) == []
-    doomed = logs.pending_deletions.due(later + 50)
-    assert {path[-len(".log.deleted") :] for path in doomed} >= {".log.deleted"}
-    remove_paths(filesystem, doomed)
+    pending_deletion = logs.pending_deletions.due(later + 50)
+    assert {path[-len(".log.deleted") :] for path in pending_deletion} >= {".log.deleted"}
+    remove_paths(filesystem, pending_deletion)
     assert not [name for name in filesystem.list("/logs/t-0") if name.endswith(".deleted")]
     append(log, b"next")
     assert log.log_end_offset == 6

@@ -216,11 +216,11 @@ def test_epochs_are_known_though_a_crash_took_the_log_start_that_was_behind_them
     assert reopen(filesystem, recovery_point=2).epochs.entries() == [(3, 0)]
 
 
-@pytest.mark.parametrize("sound", [True, False])
-def test_a_torn_tail_behind_the_last_flushed_batch_is_cut_whether_that_one_is_sound_or_not(sound: bool) -> None:
+@pytest.mark.parametrize("valid", [True, False])
+def test_a_torn_tail_behind_the_last_flushed_batch_is_cut_whether_that_one_is_sound_or_not(valid: bool) -> None:
     filesystem, ends = three_batches()
     filesystem.content(FIRST)[ends[2] - 1] ^= 1
-    if not sound:
+    if not valid:
         filesystem.content(FIRST)[ends[1] - 1] ^= 1  # its length may be the right one, and nothing follows elsewhere
     log = reopen(filesystem, recovery_point=4)
     assert (log.log_end_offset, log.size_bytes) == (4, ends[1])

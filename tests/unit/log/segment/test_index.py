@@ -48,7 +48,7 @@ def rising(entries: list[tuple[int, int]]) -> int:
     return len(entries)
 
 
-def sound(entry: Struct, count: int) -> list[tuple[int, int]]:
+def valid(entry: Struct, count: int) -> list[tuple[int, int]]:
     if entry is OFFSET_ENTRY:
         return [(7 * at, 4110 * at) for at in range(count)]
     return [(FIRST_MS + 3 * at, 7 * at) for at in range(count)]
@@ -57,7 +57,7 @@ def sound(entry: Struct, count: int) -> list[tuple[int, int]]:
 @pytest.mark.parametrize("count", [0, *COUNTS])
 @pytest.mark.parametrize("entry", [OFFSET_ENTRY, TIME_ENTRY], ids=["offset", "time"])
 def test_an_index_is_read_as_it_was_written(entry: Struct, count: int) -> None:
-    assert loaded(entry, sound(entry, count)) == (True, sound(entry, count))
+    assert loaded(entry, valid(entry, count)) == (True, valid(entry, count))
 
 
 def test_the_largest_numbers_and_the_smallest_steps_are_believed() -> None:
@@ -72,7 +72,7 @@ def test_an_index_is_believed_up_to_its_first_entry_that_does_not_rise(entry: St
     random = Random(count)
     bits = 8 * entry.size
     for _ in range(60):
-        entries = sound(entry, count)
+        entries = valid(entry, count)
         at = random.choice([0, count - 1, random.randrange(count)])
         kind = random.randrange(4)
         if kind == 0:
@@ -92,14 +92,14 @@ def test_an_index_is_believed_up_to_its_first_entry_that_does_not_rise(entry: St
 
 
 def test_what_lies_behind_the_segments_end_is_not_believed() -> None:
-    filesystem = written(OFFSET_ENTRY, sound(OFFSET_ENTRY, 5000))
+    filesystem = written(OFFSET_ENTRY, valid(OFFSET_ENTRY, 5000))
     index = OffsetIndex(BASE)
     assert not index.load(filesystem, "/logs/index", 4110 * 3000)
     assert len(index) == 3000 and index.last() == (BASE + 7 * 2999, 4110 * 2999)
 
 
 def test_a_time_index_finds_and_forgets_by_absolute_offsets() -> None:
-    filesystem = written(TIME_ENTRY, sound(TIME_ENTRY, 2000))
+    filesystem = written(TIME_ENTRY, valid(TIME_ENTRY, 2000))
     index = TimeIndex(BASE)
     assert index.load(filesystem, "/logs/index")
     assert index.entry(FIRST_MS + 3 * 10 + 2) == (FIRST_MS + 3 * 10, BASE + 70)

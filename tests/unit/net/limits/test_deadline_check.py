@@ -40,7 +40,7 @@ class Quiet:
     def progress(self) -> Progress:
         spend(SPENT_MS)
         self.looked.note(self)
-        return Progress(0, 0, begun=self.begun, head=True, unsent=False, owed=False)
+        return Progress(0, 0, begun=self.begun, head=True, unsent=False, answer_pending=False)
 
     def reclaim_memory(self) -> None:
         return

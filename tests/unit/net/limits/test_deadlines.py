@@ -36,23 +36,23 @@ def test_a_whole_frame_begins_the_count_anew() -> None:
 
 
 @pytest.mark.parametrize(
-    ("unsent", "owed", "why"),
+    ("unsent", "answer_pending", "why"),
     [(False, False, IDLE), (False, True, ""), (True, False, "taken no answer"), (True, True, "taken no answer")],
 )
-def test_silence_ends_it_but_not_while_an_answer_is_owed(unsent: bool, owed: bool, why: str) -> None:
+def test_silence_ends_it_but_not_while_an_answer_is_owed(unsent: bool, answer_pending: bool, why: str) -> None:
     quiet = IdleTimer()
     for _ in range(3):
-        assert not quiet.idle(PATIENCE, 5000, moved=False, unsent=unsent, owed=owed)
-    said = quiet.idle(PATIENCE, 5000, moved=False, unsent=unsent, owed=owed)
+        assert not quiet.idle(PATIENCE, 5000, moved=False, unsent=unsent, answer_pending=answer_pending)
+    said = quiet.idle(PATIENCE, 5000, moved=False, unsent=unsent, answer_pending=answer_pending)
     assert why in said and bool(said) == bool(why)
-    assert not quiet.idle(PATIENCE, 5000, moved=True, unsent=unsent, owed=owed)
+    assert not quiet.idle(PATIENCE, 5000, moved=True, unsent=unsent, answer_pending=answer_pending)
 
 
 @pytest.mark.parametrize("idle_ms", [0, -1])
 def test_idle_connections_may_stay_for_ever(idle_ms: float) -> None:
     deadlines = ConnectionDeadlines(idle_ms=idle_ms)
     assert deadlines.interval_ms == math.inf
-    assert not IdleTimer().idle(deadlines, 1e12, moved=False, unsent=True, owed=False)
+    assert not IdleTimer().idle(deadlines, 1e12, moved=False, unsent=True, answer_pending=False)
 
 
 @pytest.mark.parametrize(("idle_ms", "expected"), [(600_000, 5000), (1000, 500), (1, 10), (-1, 5000)])

@@ -9,7 +9,7 @@ from tailrace.quota.entity import Account, ClientQuotas, QuotaKind
 from tailrace.quota.leased import LeasedQuota
 from tailrace.quota.leased_bucket import Terms
 from tailrace.quota.leases import Grant
-from tailrace.quota.owed import nothing_owed
+from tailrace.quota.pending_throttle import no_pending_throttle
 
 RATE, LEASE_MS, LONGEST_MS = 1000.0, 500.0, 5000.0
 ACCOUNT: Account = (("client-id", "app"),)
@@ -51,7 +51,7 @@ class World:
 
     def charge(self, size_bytes: int) -> int:
         throttle_time_ms = self.meter.charge(QuotaKind.PRODUCE, size_bytes, self.now_ms)
-        self.mute.throttle(throttle_time_ms, self.meter.take_owed(LONGEST_MS, lambda: self.now_ms))
+        self.mute.throttle(throttle_time_ms, self.meter.take_pending_throttle(LONGEST_MS, lambda: self.now_ms))
         return throttle_time_ms
 
     def lease(self, rate: float) -> None:
@@ -108,9 +108,9 @@ def test_a_throttle_that_comes_while_another_lasts_is_added() -> None:
 
 def test_a_short_throttle_while_a_long_one_lasts_ends_with_it() -> None:
     world = World()
-    world.mute.throttle(3000, nothing_owed())
+    world.mute.throttle(3000, no_pending_throttle())
     world.run(2000)
-    world.mute.throttle(200, nothing_owed())
+    world.mute.throttle(200, no_pending_throttle())
     world.run(5000)
     assert world.ended == [3000]
 
@@ -130,7 +130,7 @@ def test_what_is_told_while_muted_lasts_no_longer_than_the_longest_throttle_from
 
 def test_a_throttle_without_debt_is_its_time() -> None:
     world = World()
-    world.mute.throttle(70, nothing_owed())
+    world.mute.throttle(70, no_pending_throttle())
     world.run(69)
     assert not world.ended
     world.run(100)

@@ -232,16 +232,16 @@ class Taking:
 
 class Told(asyncio.BufferedProtocol):
     def __init__(self) -> None:
-        self.told: list[str] = []
+        self.events: list[str] = []
 
     def pause_writing(self) -> None:
-        self.told.append("pause")
+        self.events.append("pause")
 
     def resume_writing(self) -> None:
-        self.told.append("resume")
+        self.events.append("resume")
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self.told.append(f"lost {exc}")
+        self.events.append(f"lost {exc}")
 
 
 async def test_one_turn_sends_a_bounded_part_of_many_buffers() -> None:
@@ -251,14 +251,14 @@ async def test_one_turn_sends_a_bounded_part_of_many_buffers() -> None:
     pieces = [bytes([number]) * 400_000 for number in range(20)]
     transport.writelines(pieces)
     seen = [len(sock.taken)]
-    assert transport.get_write_buffer_size() == 8_000_000 - seen[0] and protocol.told == ["pause"]
+    assert transport.get_write_buffer_size() == 8_000_000 - seen[0] and protocol.events == ["pause"]
     while transport.get_write_buffer_size():
         await asyncio.sleep(0)
         seen.append(len(sock.taken))
     assert max(after - before for before, after in pairwise([0, *seen])) <= 1_200_000
-    assert sock.taken == b"".join(pieces) and protocol.told == ["pause", "resume"]
+    assert sock.taken == b"".join(pieces) and protocol.events == ["pause", "resume"]
     transport.abort()
-    await turns_until(lambda: protocol.told[-1] == "lost None")
+    await turns_until(lambda: protocol.events[-1] == "lost None")
 
 
 async def test_who_takes_something_gets_all_of_what_was_written_before_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -267,7 +267,7 @@ async def test_who_takes_something_gets_all_of_what_was_written_before_the_end(m
     transport = EncryptedTransport(sock, None, protocol)  # type: ignore[arg-type]
     transport.write(bytes(500_000))
     transport.close()
-    await turns_until(lambda: protocol.told[-1] == "lost None")
+    await turns_until(lambda: protocol.events[-1] == "lost None")
     assert len(sock.taken) == 500_000
 
 
@@ -278,7 +278,7 @@ async def test_who_takes_nothing_is_not_waited_for_at_the_end(monkeypatch: pytes
     transport.write(bytes(500_000))
     sock.most_bytes = 0
     transport.close()
-    await turns_until(lambda: protocol.told[-1] == "lost None")
+    await turns_until(lambda: protocol.events[-1] == "lost None")
     assert len(sock.taken) == 100
 
 
@@ -320,4 +320,4 @@ async def test_one_turn_reads_a_bounded_part_of_what_is_in_memory() -> None:
         assert sock.reads - before <= 4
     assert sock.reads
     transport.abort()
-    await turns_until(lambda: protocol.told[-1:] == ["lost None"])
+    await turns_until(lambda: protocol.events[-1:] == ["lost None"])

@@ -55,7 +55,7 @@ class Carrier:
         self.asked = 0
         self.fails = False
 
-    def __call__(self, piece: PacedSlice, client: int, told: Callable[[int | None, bool], None]) -> bool:
+    def __call__(self, piece: PacedSlice, client: int, reported: Callable[[int | None, bool], None]) -> bool:
         self.asked += 1
         most = self.script.pop(0) if self.script else len(piece)
         if most is None:
@@ -64,7 +64,7 @@ class Carrier:
             sent = _send(client, piece.slice, min(most, len(piece))) if most else 0
         except BlockingIOError:
             sent = 0
-        asyncio.get_running_loop().call_soon(told, sent, self.fails)
+        asyncio.get_running_loop().call_soon(reported, sent, self.fails)
         return True
 
 
@@ -108,14 +108,14 @@ class Silent:
     """Takes what it is given, and says how that ended when it is asked to."""
 
     def __init__(self) -> None:
-        self.told: list[Callable[[int | None, bool], None]] = []
+        self.reported: list[Callable[[int | None, bool], None]] = []
 
-    def __call__(self, piece: PacedSlice, client: int, told: Callable[[int | None, bool], None]) -> bool:
-        self.told.append(told)
+    def __call__(self, piece: PacedSlice, client: int, reported: Callable[[int | None, bool], None]) -> bool:
+        self.reported.append(reported)
         return True
 
-    def tell(self, sent: int | None, *, failed: bool) -> None:
-        self.told.pop()(sent, failed)
+    def report(self, sent: int | None, *, failed: bool) -> None:
+        self.reported.pop()(sent, failed)
 
 
 class Lent:
@@ -177,7 +177,7 @@ async def test_nothing_is_sent_while_somebody_else_sends(file: RealFile) -> None
     assert not client.outbox.send([b"next"])
     assert await client.receives(4) == b"head"
     assert client.outbox.unsent_bytes == SIZE + 8
-    carrier.tell(SIZE, failed=False)
+    carrier.report(SIZE, failed=False)
     assert await client.receives(8) == b"tailnext"
     assert client.drained.is_set()
     client.close()
@@ -186,7 +186,7 @@ async def test_nothing_is_sent_while_somebody_else_sends(file: RealFile) -> None
 async def test_a_client_is_closed_where_nobody_knows_what_was_sent(file: RealFile) -> None:
     client, carrier = Client(), Silent()
     client.outbox.send([carried(file, carrier)])
-    carrier.tell(None, failed=True)
+    carrier.report(None, failed=True)
     assert isinstance(client.broke.pop(), ConnectionAbortedError)
     assert not client.outbox.busy
     client.close()
@@ -201,7 +201,7 @@ async def test_the_end_is_seen_also_while_somebody_else_has_the_socket(file: Rea
     assert client.theirs.recv(1) == b""
     with pytest.raises(BrokenPipeError):
         os.sendfile(its_own, file.fileno(), 0, 10)
-    carrier.tell(0, failed=True)  # it says so, and nobody minds
+    carrier.report(0, failed=True)  # it says so, and nobody minds
     assert not client.broke
     os.close(its_own)
     client.theirs.close()

@@ -74,7 +74,7 @@ def consume(
             topic,
             patience_ms=cluster.deadline.patience_ms,
             committed=committed,
-            on_gap=_told(topic),
+            on_gap=_gap_report(topic),
         )
         member = None if group is None else _member(cluster, reader, group, topic, start)
         try:
@@ -145,14 +145,14 @@ def _line(template: str | None, *, with_key: bool, as_data: bool) -> Line:
         raise typer.BadParameter(f"--format {wrong}") from None
 
 
-def _told(topic: str) -> Callable[[Gap], None]:
-    def tell(gap: Gap) -> None:
+def _gap_report(topic: str) -> Callable[[Gap], None]:
+    def report(gap: Gap) -> None:
         say(
             f"{topic}-{gap.partition}: offset {gap.wanted} is not in the log any more; it goes on at {gap.next_offset}",
             err=True,
         )
 
-    return tell
+    return report
 
 
 def _polls(cluster: Nodes, reader: TopicReader | GroupMember) -> Iterator[Polled]:
@@ -185,5 +185,5 @@ def for_terminal(text: bytes) -> bytes:
 
 def line_of(key: bytes | None, value: bytes | None, *, with_key: bool) -> bytes:
     """A record as a line; null is not the same as empty."""
-    told = (key, value) if with_key else (value,)
-    return b"\t".join(_NULL if part is None else part for part in told) + b"\n"
+    fields = (key, value) if with_key else (value,)
+    return b"\t".join(_NULL if part is None else part for part in fields) + b"\n"

@@ -43,5 +43,5 @@ def in_words(error: BaseException) -> str:
     said = " ".join(part for part in error.args if isinstance(part, str))
     said = said if "Request(" not in said else ""  # some hold the whole request and answer
     code = getattr(error, "errno", None)
-    told = sentence(code, said) if isinstance(code, int) else said
-    return told or "it was refused, and nothing says why"
+    text = sentence(code, said) if isinstance(code, int) else said
+    return text or "it was refused, and nothing says why"

@@ -92,8 +92,8 @@ def describe(transactional_id: TransactionalId, as_data: Json = False, bootstrap
     if as_data:
         say(json.dumps(row))
         return
-    told = "-" if start_ms < 0 else local_time(start_ms)
-    named = {**row, "start_ms": told, "partitions": " ".join(partitions) or "-"}
+    start = "-" if start_ms < 0 else local_time(start_ms)
+    named = {**row, "start_ms": start, "partitions": " ".join(partitions) or "-"}
     table(
         ("transactional id", "producer", "epoch", "state", "timeout in ms", "begun", "partitions"),
         [tuple(named.values())],

@@ -17,10 +17,10 @@ from tailrace_coordinator.groups.classic.rebalance import (
     join_refused,
     joined,
     maybe_complete_join,
+    members_for_leader,
     prepare,
     prepare_or_complete,
     reschedule_heartbeat,
-    told_members,
 )
 from tailrace_coordinator.groups.decision import GroupDecision, heartbeat_key
 from tailrace_coordinator.groups.group import Groups
@@ -193,7 +193,7 @@ def _join_known(decision: GroupDecision, group: ClassicGroup, join: Join) -> Non
         case GroupState.PREPARING_REBALANCE:
             _update(decision, group, member, join)
         case GroupState.COMPLETING_REBALANCE if unchanged:  # its answer may have been lost
-            members = told_members(group) if is_leader else ()
+            members = members_for_leader(group) if is_leader else ()
             decision.reply(join.token, joined(group, member.member_id, members))
         case GroupState.STABLE if unchanged and not is_leader:
             # Written once more: a coordinator that was replaced must not take a member back to an older generation.
@@ -242,7 +242,7 @@ def _replace_static(
         decision.append(record)
         is_leader = group.leader == new_member_id
         if join.api_version >= 9:
-            members = told_members(group) if is_leader else ()
+            members = members_for_leader(group) if is_leader else ()
             response = joined(group, new_member_id, members, skip_assignment=is_leader)
         else:  # naming the old leader keeps this member from assigning without the others' metadata
             response = joined(group, new_member_id, leader=old_leader)

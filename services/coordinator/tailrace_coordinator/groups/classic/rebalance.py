@@ -25,7 +25,7 @@ def join_refused(member_id: str, code: ErrorCode) -> JoinAnswer:
     return JoinAnswer(code, member_id)
 
 
-def told_members(group: ClassicGroup) -> list[JoinedMember]:
+def members_for_leader(group: ClassicGroup) -> list[JoinedMember]:
     """Returns the members as the leader's JoinGroup answer has them."""
     return [
         JoinedMember(member.member_id, member.group_instance_id, member.metadata(group.protocol_name))
@@ -180,7 +180,7 @@ def answer_joins(decision: GroupDecision, group: ClassicGroup) -> None:
     if group.state is GroupState.PREPARING_REBALANCE:
         return
     for member in group.members.values():
-        members = told_members(group) if member.member_id == group.leader else ()
+        members = members_for_leader(group) if member.member_id == group.leader else ()
         answer_join(decision, group, member, joined(group, member.member_id, members))
         reschedule_heartbeat(decision, group, member)
         member.is_new = False

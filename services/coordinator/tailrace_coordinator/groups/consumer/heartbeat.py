@@ -56,14 +56,14 @@ class Heartbeat:
     def says_more_than(self, known: ConsumerGroupMemberMetadata) -> bool:
         """Whether it may tell of anything new, as few heartbeats do."""
         request = self.request
-        told = (
+        optional_fields = (
             request.instance_id,
             request.rack_id,
             request.subscribed_topic_names,
             request.subscribed_topic_regex,
             request.server_assignor,
         )
-        is_silent = request.rebalance_timeout_ms == -1 and all(field is None for field in told)
+        is_silent = request.rebalance_timeout_ms == -1 and all(field is None for field in optional_fields)
         is_same_client = (self.client_id, self.client_host) == (known.client_id, known.client_host)
         return not (is_silent and is_same_client)
 
@@ -103,12 +103,14 @@ def heartbeat(decision: GroupDecision, groups: Groups, beat: Heartbeat) -> Consu
     before = _find(decision, group, beat)
     member = _subscribe(decision, group, before, beat)
     if member is before.metadata and _is_settled(group, before.current):
-        return _answer(decision, group, member, before.current, is_told=request.member_epoch == 0 or beat.is_full)
+        return _answer(
+            decision, group, member, before.current, with_assignment=request.member_epoch == 0 or beat.is_full
+        )
     change = Change(group, [group.members[before.member_id]] if before.member_id in group.members else [], member)
     epoch = _bump(decision, change, before)
     current = _reconcile(decision, change, before, _target(decision, change, before, epoch), beat.reported)
-    is_told = request.member_epoch == 0 or beat.is_full or current.assigned != before.current.assigned
-    return _answer(decision, group, member, current, is_told=is_told)
+    with_assignment = request.member_epoch == 0 or beat.is_full or current.assigned != before.current.assigned
+    return _answer(decision, group, member, current, with_assignment=with_assignment)
 
 
 def _is_settled(group: ConsumerGroup, current: Current) -> bool:
@@ -123,7 +125,7 @@ def _answer(
     member: ConsumerGroupMemberMetadata,
     current: Current,
     *,
-    is_told: bool,
+    with_assignment: bool,
 ) -> ConsumerGroupHeartbeatResponse:
     """Begins the member's session again and tells it its epoch, and its partitions where they are to be told."""
     resolve_if_due(decision, group, member)
@@ -133,7 +135,7 @@ def _answer(
         member_id=member.member_id,
         member_epoch=current.member_epoch,
         heartbeat_interval_ms=times.heartbeat_interval_ms,
-        assignment=_told(current.assigned) if is_told else None,
+        assignment=_assignment(current.assigned) if with_assignment else None,
     )
 
 
@@ -341,7 +343,7 @@ def _reconcile(
     return current
 
 
-def _told(assigned: Owned) -> Any:
+def _assignment(assigned: Owned) -> Any:
     answer = ConsumerGroupHeartbeatResponse.Assignment
     return answer(
         topic_partitions=[

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from support.batches import Batch, record
 from tailrace.errors import ApiError, ErrorCode
 from tailrace.records.batch import HEADER_SIZE, read_header
-from tailrace.records.blame import MOST_BLAMED, Rules, blame
 from tailrace.records.record import Headers, Record, build, iterate
+from tailrace.records.record_errors import MOST_BLAMED, Rules, record_errors
 
 RULES = Rules(1000, 2000, keyed=True, counted=True)
 HEADERS: st.SearchStrategy[Headers] = st.lists(
@@ -26,7 +26,7 @@ RECORDS = st.builds(
 
 
 def looked(batch: bytes | bytearray, rules: Rules = RULES) -> tuple[list[int], list[int]]:
-    outside, keyless, _ = blame(read_header(batch), bytes(batch[HEADER_SIZE:]), rules, lambda: None)
+    outside, keyless, _ = record_errors(read_header(batch), bytes(batch[HEADER_SIZE:]), rules, lambda: None)
     return outside, keyless
 
 
@@ -42,7 +42,7 @@ def test_those_are_blamed_that_reading_the_records_shows(records: list[Record]) 
 @given(st.lists(RECORDS, min_size=1, max_size=8))
 def test_the_records_say_which_of_their_timestamps_is_the_largest(records: list[Record]) -> None:
     batch = build(records)
-    blamed = blame(read_header(batch), bytes(batch[HEADER_SIZE:]), RULES, lambda: None)
+    blamed = record_errors(read_header(batch), bytes(batch[HEADER_SIZE:]), RULES, lambda: None)
     assert blamed.max_timestamp == max(one.timestamp for one in records)
 
 
@@ -56,7 +56,7 @@ def test_offsets_count_up_where_they_have_to(deltas: list[int], plain: bool, cou
         batch = Batch(records=[record(delta, b"v", b"k") for delta in deltas], base_timestamp=1500).encode()
         refused = None
         try:
-            blame(read_header(batch), batch[HEADER_SIZE:], rules, lambda: None)
+            record_errors(read_header(batch), batch[HEADER_SIZE:], rules, lambda: None)
         except ApiError as error:
             refused = error.code
         assert refused == (None if taken else ErrorCode.INVALID_RECORD)
@@ -102,4 +102,4 @@ def test_somebody_may_stop_it_every_few_thousand_records_or_headers(records: lis
             raise Stop
 
     with pytest.raises(Stop):
-        blame(read_header(batch), batch[HEADER_SIZE:], rules, on_step)
+        record_errors(read_header(batch), batch[HEADER_SIZE:], rules, on_step)

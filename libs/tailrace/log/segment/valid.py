@@ -96,11 +96,11 @@ def settle(
             raise
         behind = missing.needs.slice.position + missing.needs.slice.length  # all of it at once
         raise segment.missing(start, max(end, behind)) from None
-    if start <= segment.sound_to and reached[0] >= segment.sound_from:
-        segment.sound_from = min(start, segment.sound_from)
-        segment.sound_to = max(reached[0], segment.sound_to)
+    if start <= segment.valid_to and reached[0] >= segment.valid_from:
+        segment.valid_from = min(start, segment.valid_from)
+        segment.valid_to = max(reached[0], segment.valid_to)
     else:
-        segment.sound_from, segment.sound_to = start, reached[0]
+        segment.valid_from, segment.valid_to = start, reached[0]
     return reached
 
 

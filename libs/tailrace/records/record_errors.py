@@ -31,7 +31,7 @@ class Rules(NamedTuple):
     counted: bool
 
 
-class Blamed(NamedTuple):
+class RecordErrors(NamedTuple):
     """Which records, counted in their batch, break the rules; of each kind not more than MOST_BLAMED.
 
     max_timestamp: of the batch as its records say, where none is to blame.
@@ -42,9 +42,9 @@ class Blamed(NamedTuple):
     max_timestamp: int = -1
 
 
-def blame(header: BatchHeader, data: bytes, rules: Rules, on_step: Callable[[], None]) -> Blamed:
+def record_errors(header: BatchHeader, data: bytes, rules: Rules, on_step: Callable[[], None]) -> RecordErrors:
     """Looks through the plain records of a batch; INVALID_RECORD (as in Kafka) where they do not fit it."""
-    blamed = Blamed([], [])
+    blamed = RecordErrors([], [])
     position, newest = 0, -_2_TO_63
     try:
         for first in range(0, header.record_count, _STEP):
@@ -53,7 +53,7 @@ def blame(header: BatchHeader, data: bytes, rules: Rules, on_step: Callable[[], 
             position, delta = _step(header, data, position, indices, rules, blamed, on_step)
             newest = max(newest, delta)
             if max(map(len, blamed[:2])) > MOST_BLAMED:
-                return Blamed(blamed.outside[:MOST_BLAMED], blamed.keyless[:MOST_BLAMED])
+                return RecordErrors(blamed.outside[:MOST_BLAMED], blamed.keyless[:MOST_BLAMED])
     except (IndexError, UnicodeDecodeError):
         raise _invalid("a record does not fit its batch") from None
     if position != len(data):
@@ -68,7 +68,7 @@ def _step(
     position: int,
     indices: range,
     rules: Rules,
-    blamed: Blamed,
+    blamed: RecordErrors,
     on_step: Callable[[], None],
 ) -> tuple[int, int]:
     """Looks at these records, the first of which begins at position; where the next one begins, the latest delta."""

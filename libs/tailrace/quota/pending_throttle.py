@@ -12,7 +12,7 @@ from collections.abc import Callable
 from tailrace.quota.leased_bucket import LeasedBucket
 
 
-class Owed:
+class PendingThrottle:
     """Marks in the accounts that were charged: what was charged to them when this connection's turn came."""
 
     __slots__ = ("_marks", "_now_ms", "until_ms")
@@ -31,7 +31,7 @@ class Owed:
         wait_ms = max(bucket.wait_ms(charged, now_ms) for bucket, charged in self._marks.items())
         return math.ceil(min(wait_ms, self.until_ms - now_ms))
 
-    def join(self, later: Owed) -> Owed:
+    def join(self, later: PendingThrottle) -> PendingThrottle:
         """This and what was taken after it; the longest throttle runs from the first."""
         later.until_ms = self.until_ms = min(self.until_ms, later.until_ms)
         if not self._marks:
@@ -50,6 +50,6 @@ class Owed:
             bucket.waiting.pop(again, None)
 
 
-def nothing_owed() -> Owed:
+def no_pending_throttle() -> PendingThrottle:
     """Of a connection within its rate."""
-    return Owed({}, math.inf, float)
+    return PendingThrottle({}, math.inf, float)
