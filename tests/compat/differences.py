@@ -142,8 +142,26 @@ DIFFERENCES = (
     Difference(
         "an ACL, or a filter of ACLs, with an UNKNOWN (0) type, pattern, operation or permission",
         "the connection is closed",
-        "SECURITY_DISABLED, as to any other",
-        "there is no authorizer to which it matters",
+        "INVALID_REQUEST, as for the numbers of later versions; DescribeAcls finds none",
+        "the refusal of one row keeps the connection",
+    ),
+    Difference(
+        "an ACL with ANY or MATCH as its type, pattern, operation or permission",
+        "UNKNOWN_SERVER_ERROR",
+        "INVALID_REQUEST",
+        "the client's mistake is not the broker's error",
+    ),
+    Difference(
+        "ACLs on resources whose names begin with a star",
+        "the ACLs of the wildcard are not looked at, deny or allow",
+        "they count, as for every other name",
+        "what is denied for all names is denied for each",
+    ),
+    Difference(
+        "the names, principals and hosts of ACLs",
+        "up to 32,767 bytes",
+        "up to 512 bytes, without NUL; a cluster has at most 20,000 ACLs",
+        "every role holds all of them, and PostgreSQL stores no NUL",
     ),
     Difference(
         "client quotas",

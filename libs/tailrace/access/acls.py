@@ -63,13 +63,20 @@ class Acl:
 
 def invalid_acl(acl: Acl) -> str | None:
     """What makes CreateAcls refuse an ACL with INVALID_REQUEST."""
-    for value in (acl.resource_type, acl.pattern_type, acl.operation, acl.permission):
-        if value.name in ("UNKNOWN", "ANY", "MATCH"):
-            return f"Invalid {type(value).__name__} {value.name}"
-    if not acl.name:
-        return "Resource name should not be empty"
     if acl.resource_type is ResourceType.CLUSTER and acl.name != CLUSTER_NAME:
         return f"The only valid name for the CLUSTER resource is {CLUSTER_NAME}"
+    if not acl.name:
+        return "Invalid empty resource name"
+    values = {
+        "resourceType": acl.resource_type,
+        "patternType": acl.pattern_type,
+        "operation": acl.operation,
+        "permissionType": acl.permission,
+    }
+    for what, value in values.items():
+        if value.name in ("UNKNOWN", "ANY", "MATCH"):
+            return f"Invalid {what} {value.name}"
     if ":" not in acl.principal:
-        return f"Could not parse principal from `{acl.principal}` (no colon is present separating the principal type)"
+        why = "no colon is present separating the principal type from the principal name"
+        return f"Could not parse principal from `{acl.principal}` ({why})"
     return invalid_host(acl.host)

@@ -11,6 +11,21 @@ from tailrace.access.resources import AclOperation, ResourceType
 Authorized: TypeAlias = Callable[[AclOperation, ResourceType, str], bool]
 
 
+class Grants:
+    """The topics that one client may write, and read, by some rules: (whether by id, id or name)."""
+
+    __slots__ = ("read", "rules", "write")
+
+    def __init__(self, rules: object = None) -> None:
+        self.rules = rules  # None: not any more
+        self.read: set[tuple[bool, bytes]] = set()
+        self.write: set[tuple[bool, bytes]] = set()
+
+    def of(self, operation: AclOperation) -> set[tuple[bool, bytes]]:
+        """Those of READ or of WRITE."""
+        return self.write if operation is AclOperation.WRITE else self.read
+
+
 class Authorizer(Protocol):
     """Kafka's Authorizer, of one operation at a time."""
 
@@ -18,3 +33,9 @@ class Authorizer(Protocol):
         self, principal: str, client_host: str, operation: AclOperation, resource_type: ResourceType, name: str
     ) -> bool:
         """Whether the principal may do it from that host. Called from any thread."""
+
+    def grants(self, principal: str, client_host: str) -> Grants:
+        """What is remembered of a client by the present rules."""
+
+    def remember(self, grants: Grants, operation: AclOperation, key: tuple[bool, bytes]) -> None:
+        """The client may read or write that topic."""

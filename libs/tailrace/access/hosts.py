@@ -34,8 +34,10 @@ def covers(pattern: str, host: str) -> bool:
 
 def invalid_host(pattern: str) -> str | None:
     """What is wrong with a range in a new ACL. Any other text is taken, as in Kafka; most match no client."""
+    if not pattern:
+        return "Host pattern cannot be null or empty"
     if "/" in pattern and not isinstance(_parsed(pattern), Network):
-        return f"Invalid CIDR range in host: {pattern}"
+        return f"Invalid CIDR notation '{pattern}': Could not parse [{pattern}]"
     return None
 
 

@@ -67,13 +67,28 @@ class AclImage:
             types[resource_type] = types.get(resource_type, Patterns()).changed(more, less)
         return AclImage({found: patterns for found, patterns in types.items() if patterns.literal or patterns.prefixed})
 
+    def __contains__(self, acl: object) -> bool:
+        if not isinstance(acl, Acl):
+            return False
+        patterns = self.of(acl.resource_type)
+        by_name = patterns.literal if acl.pattern_type is PatternType.LITERAL else patterns.prefixed
+        return acl in by_name.get(acl.name, {}).get(acl.principal, ())
+
     def of(self, resource_type: ResourceType) -> Patterns:
         """The ACLs of one type of resources."""
         return self.types.get(resource_type, NO_PATTERNS)
 
     def matching(self, wanted: AclFilter) -> Iterator[Acl]:
         """The ACLs that a filter names."""
-        return (acl for acl in self if wanted.matches(acl))
+        acls = self if wanted.name is None else self._named(wanted.resource_type, wanted.name)
+        return (acl for acl in acls if wanted.matches(acl))
+
+    def _named(self, resource_type: ResourceType, name: str) -> Iterator[Acl]:
+        """The ACLs that a filter with this name may name."""
+        for patterns in self.types.values() if resource_type is ResourceType.ANY else (self.of(resource_type),):
+            for by_principal in patterns.on(name):
+                for acls in by_principal.values():
+                    yield from acls
 
 
 NO_PATTERNS = Patterns()

@@ -14,6 +14,11 @@ INHERITED = "tailrace.config.topic"
 
 BROKER_KEYS = {
     "tailrace.runtime.insecure_listeners": ("allow.insecure.listeners", "health.open"),
+    "tailrace.net.authorization.opening": (
+        "allow.everyone.if.no.acl.found",
+        "authorizer.class.name",
+        "super.users",
+    ),
     "tailrace.net.authentication.secret_file": ("internal.secret.file",),
     "tailrace.net.members.internal": ("internal.advertised.host", "internal.listen"),
     "tailrace.net.metadata.follower": ("controller.quorum.bootstrap.servers",),

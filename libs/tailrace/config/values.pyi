@@ -11,6 +11,7 @@ class Values:
     admin_allowed_hosts: tuple[str, ...]
     admin_port: int
     advertised_listeners: tuple[str, ...] | None
+    allow_everyone_if_no_acl_found: bool
     allow_insecure_listeners: bool
     alter_config_policy_class_name: str | None
     alter_log_dirs_replication_quota_window_num: int
@@ -380,6 +381,7 @@ class Values:
     ssl_truststore_location: str | None
     ssl_truststore_password: str | None
     ssl_truststore_type: str
+    super_users: str
     telemetry_max_bytes: int
     transaction_abort_timed_out_transaction_cleanup_interval_ms: int
     transaction_max_timeout_ms: int

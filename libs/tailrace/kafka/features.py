@@ -25,7 +25,8 @@ class Levels(NamedTuple):
 
 # metadata.version: from 3.3-IV3, Kafka 4's lowest, to 4.0-IV3, whose brokers use nothing that the image does not hold.
 # Eligible leader replicas (KIP-966) are always kept. Transactions: 0 and 1 as before KIP-890, 2 with its protocol.
-# Groups: 1 with the consumer protocol (KIP-848). Security, a feature of ours: 1 with SCRAM credentials (KIP-554).
+# Groups: 1 with the consumer protocol (KIP-848). Security, a feature of ours: 1 with SCRAM credentials (KIP-554) and
+# ACLs.
 SUPPORTED: Final[Mapping[str, Levels]] = {
     ELIGIBLE_LEADER_REPLICAS_VERSION: Levels(1, 1),
     GROUP_VERSION: Levels(0, 1),

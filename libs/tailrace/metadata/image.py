@@ -5,6 +5,8 @@ from dataclasses import dataclass, field
 from typing import TypeAlias, TypeVar
 from uuid import UUID
 
+from tailrace.access.acls import Acl
+from tailrace.access.image import AclImage
 from tailrace.metadata.records import NO_LEADER, BrokerFeature, Endpoint, UserScramCredentialRecord
 
 QuotaKey: TypeAlias = tuple[tuple[str, str | None], ...]  # ((entity type, name or None for default), ...), sorted
@@ -112,6 +114,8 @@ class MetadataImage:
     scram: Mapping[str, Mapping[int, UserScramCredentialRecord]] = field(default_factory=dict)  # by user and mechanism
     features: Mapping[str, int] = field(default_factory=dict)
     next_producer_id: int = 0
+    acl_ids: Mapping[UUID, Acl] = field(default_factory=dict)
+    acls: AclImage = field(default_factory=AclImage)  # the same
 
     def topic(self, name: str) -> TopicImage | None:
         """Returns the topic of that name."""

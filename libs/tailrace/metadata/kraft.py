@@ -23,8 +23,8 @@ _BEGIN, _END, _ABORT, _CLEAR_ELR = 23, 24, 25, 28
 # What is about Kafka's own processes, or about nothing that lasts: brokers and controllers register again.
 _PASSED_OVER: Final = frozenset({7, 8, 17, 20, 21, 27})
 # What we have no place for yet, in words for the person who imports; a removal takes one away again.
-_COUNTED: Final = {10: "delegation token", 18: "ACL"}
-_UNCOUNTED: Final = {26: 10, 19: 18}
+_COUNTED: Final = {10: "delegation token"}
+_UNCOUNTED: Final = {26: 10}
 # Older versions whose bytes the newest schema reads: what it adds are tagged fields.
 _READ_AS_NEWEST: Final = {3: (1,), 5: (0, 1)}
 _NEWEST = 2

@@ -9,6 +9,9 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 from uuid import UUID
 
+from tailrace.access.acls import Acl, AclPermission, PatternType
+from tailrace.access.resources import AclOperation, ResourceType
+
 NO_UUID = UUID(int=0)
 NO_LEADER = -1
 NO_LEADER_CHANGE = -2
@@ -204,6 +207,46 @@ class FeatureLevelRecord:
 
 
 @dataclass(frozen=True, slots=True)
+class AccessControlEntryRecord:
+    """An ACL was created; the fields of Acl, with Kafka's names."""
+
+    id: UUID
+    resource_type: int
+    resource_name: str
+    pattern_type: int
+    principal: str
+    host: str
+    operation: int
+    permission_type: int
+
+    @classmethod
+    def of(cls, acl_id: UUID, acl: Acl) -> "AccessControlEntryRecord":
+        """The record that creates an ACL."""
+        pattern = acl.resource_type, acl.name, acl.pattern_type
+        return cls(acl_id, *pattern, acl.principal, acl.host, acl.operation, acl.permission)
+
+    @property
+    def acl(self) -> Acl:
+        """The ACL itself."""
+        return Acl(
+            ResourceType(self.resource_type),
+            self.resource_name,
+            PatternType(self.pattern_type),
+            self.principal,
+            self.host,
+            AclOperation(self.operation),
+            AclPermission(self.permission_type),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class RemoveAccessControlEntryRecord:
+    """An ACL was deleted."""
+
+    id: UUID
+
+
+@dataclass(frozen=True, slots=True)
 class NoOpRecord:
     """Advances the offset and nothing else."""
 
@@ -259,6 +302,8 @@ MetadataRecord: TypeAlias = (
     | RemoveUserScramCredentialRecord
     | ProducerIdsRecord
     | FeatureLevelRecord
+    | AccessControlEntryRecord
+    | RemoveAccessControlEntryRecord
     | NoOpRecord
     | ClusterRecord
     | ServiceRecord

@@ -5,6 +5,7 @@ from dataclasses import replace
 from typing import Any, TypeVar
 from uuid import UUID
 
+from tailrace.access.image import AclImage
 from tailrace.kafka.resources import ConfigResource
 from tailrace.metadata.image import (
     BrokerImage,
@@ -17,6 +18,7 @@ from tailrace.metadata.image import (
 )
 from tailrace.metadata.records import (
     NO_LEADER_CHANGE,
+    AccessControlEntryRecord,
     BrokerRegistrationChangeRecord,
     ClientQuotaRecord,
     ClusterRecord,
@@ -29,6 +31,7 @@ from tailrace.metadata.records import (
     ProducerIdsRecord,
     QuotaEntity,
     RegisterBrokerRecord,
+    RemoveAccessControlEntryRecord,
     RemoveServiceRecord,
     RemoveTopicRecord,
     RemoveUserScramCredentialRecord,
@@ -73,7 +76,15 @@ class _Draft:
         for name, partitions in self.partitions.items():
             topics = self.mapping("topics")
             topics[name] = replace(topics[name], partitions=tuple(partitions))
+        if "acl_ids" in self.changes:
+            self.changes["acls"] = self._acls()
         return replace(self.image, **self.changes) if self.changes else self.image
+
+    def _acls(self) -> AclImage:
+        before, after = self.image.acl_ids, self.changes["acl_ids"]
+        added = [acl for acl_id, acl in after.items() if acl_id not in before]
+        removed = [acl for acl_id, acl in before.items() if acl_id not in after]
+        return self.image.acls.changed(added, removed)
 
 
 def replay(image: MetadataImage, records: Iterable[MetadataRecord], offset: int, epoch: int) -> MetadataImage:
@@ -229,6 +240,14 @@ def _feature_level(draft: _Draft, record: FeatureLevelRecord) -> None:
         features.pop(record.name, None)
 
 
+def _acl(draft: _Draft, record: AccessControlEntryRecord) -> None:
+    draft.mapping("acl_ids")[record.id] = record.acl
+
+
+def _remove_acl(draft: _Draft, record: RemoveAccessControlEntryRecord) -> None:
+    draft.mapping("acl_ids").pop(record.id, None)
+
+
 def _cluster(draft: _Draft, record: ClusterRecord) -> None:
     draft.changes["cluster_id"] = record.cluster_id
 
@@ -267,6 +286,8 @@ RULES: dict[type, Callable[[_Draft, Any], None]] = {
     RemoveUserScramCredentialRecord: _remove_scram_credential,
     ProducerIdsRecord: _producer_ids,
     FeatureLevelRecord: _feature_level,
+    AccessControlEntryRecord: _acl,
+    RemoveAccessControlEntryRecord: _remove_acl,
     NoOpRecord: _no_op,
     ClusterRecord: _cluster,
     ServiceRecord: _service,

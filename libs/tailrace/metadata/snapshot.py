@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 from tailrace.metadata.image import MetadataImage, TopicImage
 from tailrace.metadata.records import (
+    AccessControlEntryRecord,
     ClientQuotaRecord,
     ClusterRecord,
     ConfigRecord,
@@ -52,6 +53,8 @@ def to_records(image: MetadataImage) -> Iterator[MetadataRecord]:
         yield from credentials.values()
     for shard in image.shards.values():
         yield ShardOwnerRecord(shard.topic, shard.partition, shard.owner, shard.shard_epoch)
+    for acl_id, acl in image.acl_ids.items():
+        yield AccessControlEntryRecord.of(acl_id, acl)
     yield ProducerIdsRecord(-1, -1, image.next_producer_id)
 
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from enum import Enum
 from typing import Final, Protocol, TypeVar
 
-from tailrace.access.authorizer import Authorizer
+from tailrace.access.authorizer import Authorizer, Grants
 from tailrace.access.resources import AclOperation, ResourceType
 from tailrace.clock import Cancellable
 from tailrace.net.identity import Identity
@@ -89,6 +89,7 @@ class _Ended(EndedHolder):
 
 
 _ENDED: Final = _Ended()
+_NO_GRANTS: Final = Grants()
 
 
 def _unmetered(client_id: bytes) -> Meter:
@@ -112,6 +113,7 @@ class ClientSession:
         "_reported_ms",
         "authentication",
         "client_id",
+        "grants",
         "identity",
         "is_service",
         "may_owe",
@@ -164,6 +166,7 @@ class ClientSession:
         self.identity = identity
         self.is_service = identity.is_service
         self.restricted = self._authorizer is not None and not identity.is_service
+        self.grants = _NO_GRANTS
         self.share.belongs_to(identity.client_host)
 
     def name_software(self, name: str, version: str) -> None:
@@ -182,6 +185,19 @@ class ClientSession:
         if authorizer is None or identity.is_service:
             return True
         return authorizer.authorize(identity.principal, identity.client_host, operation, resource_type, name)
+
+    def may(self, operation: AclOperation, key: tuple[bool, bytes], name: str) -> bool:
+        """Whether the client may read or write a topic, as `grants` remember it; key: whether by id, the id or name."""
+        authorizer, identity = self._authorizer, self.identity
+        if authorizer is None or identity.is_service:
+            return True
+        grants = self.grants = authorizer.grants(identity.principal, identity.client_host)
+        if key in grants.of(operation):
+            return True
+        allowed = self.authorized(operation, ResourceType.TOPIC, name)
+        if allowed:
+            authorizer.remember(grants, operation, key)
+        return allowed
 
     # -- quotas ---------------------------------------------------------------------------------------------------
 

@@ -12,12 +12,14 @@ from uuid import UUID
 
 from structlog.typing import FilteringBoundLogger
 
+from tailrace.access.authorizer import Authorizer
 from tailrace.clock import Clock
 from tailrace.config import Config
 from tailrace.log.directory.log_dir import LogDir
 from tailrace.metadata.image import MetadataImage
 from tailrace.metadata.records import Endpoint
 from tailrace.net.authentication.metrics import open_authentication
+from tailrace.net.authorization.opening import open_authorizer
 from tailrace.net.background import in_background, in_thread
 from tailrace.net.backoff import Backoff
 from tailrace.net.dispatch import Handler, HotHandler, Service
@@ -86,6 +88,7 @@ from tailrace_broker.produce.validation_threads import Examiner
 from tailrace_broker.replication.fetcher import FetcherParts
 from tailrace_broker.replication.isr import IsrUpdates
 from tailrace_broker.replication.replicas import Replicas
+from tailrace_broker.topic_rights import TopicRights
 from tailrace_broker.transactions.coordinators import Coordinators
 from tailrace_broker.transactions.hanging import HangingTransactions
 from tailrace_broker.transactions.open_transactions import LedTransactions
@@ -305,6 +308,7 @@ def open_data_path(
     """Builds the paths of Produce and Fetch; a thread of theirs ends with them."""
     clock, large, examiner = environment.clock, Large(), Examiner()
     hints = Hints(lambda: follower.image, broker.topics, broker.config)
+    rights = TopicRights(broker.topics, follower)
     produce_parts = ProduceParts(
         topics=broker.topics,
         wakeups=broker.wakeups,
@@ -316,6 +320,7 @@ def open_data_path(
         config=broker.config,
         metrics=broker.metrics,
         clock=clock,
+        rights=rights,
     )
     many_rows = ManyRowsProduce(produce_parts, large)
     plain_produce = PlainProduce(produce_parts, many_rows.handle)
@@ -332,6 +337,7 @@ def open_data_path(
         metrics=broker.metrics,
         clock=clock,
         new_session_id=partial(environment.random.randrange, 1, 2**31),  # never 0 (KIP-227)
+        rights=rights,
     )
     plain_fetch = PlainFetch(fetch_parts, FetchSessions(config.max_incremental_fetch_session_cache_slots))
     fetch = FastFetch(fetch_parts, plain_fetch) if config.broker_fast_path else plain_fetch
@@ -385,7 +391,8 @@ async def open_listener(
             config=broker.config,
             clock=clock,
         )
-        service = service_of(data_path, of_clients, memory, config, environment)
+        authorizer = environment.authorizer or open_authorizer(config, follower)
+        service = service_of(data_path, of_clients, memory, authorizer, config, environment)
         relay = GatewayRelay(follower, environment.boot_id, memory.answers)
         public = for_clients(service, relay, config, metrics.requests)
         limited = LimitedClients(quotas, config.node_id, public, data_path.charged())
@@ -436,7 +443,12 @@ async def open_listener(
 
 
 def service_of(
-    data_path: DataPath, handlers: dict[int, Handler], memory: RoleMemory, config: Config, environment: Environment
+    data_path: DataPath,
+    handlers: dict[int, Handler],
+    memory: RoleMemory,
+    authorizer: Authorizer | None,
+    config: Config,
+    environment: Environment,
 ) -> Service:
     """What every listener of the broker has in common."""
     return Service(
@@ -453,7 +465,7 @@ def service_of(
         max_frame_bytes=config.socket_request_max_bytes,
         large=data_path.large,
         memory=memory,
-        authorizer=environment.authorizer,
+        authorizer=authorizer,
         buffers=SocketBuffers(config.socket_receive_buffer_bytes, config.socket_send_buffer_bytes),
     )
 

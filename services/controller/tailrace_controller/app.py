@@ -10,6 +10,7 @@ from typing import Any
 
 from tailrace.config import Config, ConfigError
 from tailrace.net.authentication.metrics import open_authentication
+from tailrace.net.authorization.opening import open_authorizer
 from tailrace.net.background import in_background
 from tailrace.net.context import Context
 from tailrace.net.dispatch import Handler, Service, topic_names
@@ -35,7 +36,7 @@ from tailrace_controller.metadata_log.stored import StoreError
 from tailrace_controller.metrics import ControllerMetrics
 from tailrace_controller.mutations import ClientMutations
 from tailrace_controller.periodic import PeriodicTasks
-from tailrace_controller.role import ControllerRole
+from tailrace_controller.role import CommittedImage, ControllerRole
 from tailrace_controller.sessions.watch import SessionWatch
 
 LEASE_MS_MIN = 100.0
@@ -61,7 +62,9 @@ async def open_controller(config: Config, environment: Environment) -> AsyncIter
         watch = SessionWatch(controller, config.broker_session_timeout_ms, environment.boot_id)
         controllers = controller_addresses(config, environment.run_dir)
         quorum = Quorum(environment.clock, address, controllers, secret=environment.secret)
-        role = ControllerRole(controller, watch, PeriodicTasks(controller), quorum, ClientMutations(controller))
+        authorizer = environment.authorizer or open_authorizer(config, CommittedImage(controller))
+        mutations = ClientMutations(controller)
+        role = ControllerRole(controller, watch, PeriodicTasks(controller), quorum, mutations, authorizer is not None)
         ControllerMetrics(environment.registry, role)
         controller.activated = role.on_activated
         controller.resigned = watch.on_resigned
@@ -77,7 +80,7 @@ async def open_controller(config: Config, environment: Environment) -> AsyncIter
             on_close=watch.on_connection_lost,
             memory=memory,
             authentication=authentication,
-            authorizer=environment.authorizer,
+            authorizer=authorizer,
             topic_name=topic_names(lambda: controller.image),
         )
         server = await serve([address], service)

@@ -3,6 +3,8 @@
 import asyncio
 from dataclasses import dataclass, field
 
+from tailrace.errors import ApiError, ErrorCode
+from tailrace.metadata.image import MetadataImage
 from tailrace_controller.controller import LOAD_WAIT_MS, Controller
 from tailrace_controller.decide.placement import usable_brokers
 from tailrace_controller.election.quorum import Quorum
@@ -11,10 +13,21 @@ from tailrace_controller.periodic import PeriodicTasks
 from tailrace_controller.sessions.watch import SessionWatch
 
 
+class CommittedImage:
+    """The image without what is decided and not written yet."""
+
+    def __init__(self, controller: Controller) -> None:
+        self._controller = controller
+
+    @property
+    def image(self) -> MetadataImage:
+        return self._controller.committed
+
+
 @dataclass
 class ControllerRole:
     """The controller with its watch over sessions, its periodic tasks, the quorum, the mutations of clients, and when
-    coordinators reported.
+    coordinators reported. authorizes: whether it has an authorizer.
     """
 
     controller: Controller
@@ -22,6 +35,7 @@ class ControllerRole:
     periodic: PeriodicTasks
     quorum: Quorum
     mutations: ClientMutations
+    authorizes: bool = False
     addresses: dict[str, str] = field(default_factory=dict)
     _reports: dict[tuple[int, str], int] = field(default_factory=dict)  # when the last of each coordinator began
 
@@ -33,6 +47,11 @@ class ControllerRole:
     def health(self) -> dict[str, bool]:
         """Says whether decisions can be taken, here or at the controller that this one follows."""
         return {"active": self.controller.leader[0] >= 0 and not self.controller.refusal}
+
+    def check_authorizer(self, why: str) -> None:
+        """Raises SECURITY_DISABLED where there is no authorizer."""
+        if not self.authorizes:
+            raise ApiError(ErrorCode.SECURITY_DISABLED, why)
 
     async def until_placeable(self) -> None:
         """Waits a moment for a broker that can take replicas: a cluster that comes back has one soon.

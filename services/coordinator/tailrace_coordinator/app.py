@@ -10,9 +10,11 @@ from dataclasses import replace
 from functools import partial
 from uuid import UUID
 
+from tailrace.access.authorizer import Authorizer
 from tailrace.config import Config
 from tailrace.kafka.topics import GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC
 from tailrace.net.authentication.metrics import open_authentication
+from tailrace.net.authorization.opening import open_authorizer
 from tailrace.net.background import in_background
 from tailrace.net.backoff import Backoff
 from tailrace.net.dispatch import Service, topic_names
@@ -109,7 +111,8 @@ async def open_coordinator(config: Config, environment: Environment) -> AsyncIte
             rebalance_protocols=config.group_coordinator_rebalance_protocols,
         )
         CoordinatorMetrics(environment.registry, coordinator)
-        server = await _serve(config, environment, coordinator)
+        authorizer = environment.authorizer or open_authorizer(config, follower)
+        server = await _serve(config, environment, coordinator, authorizer)
         stack.push_async_callback(server.close)
         membership = Membership(
             coordinator, follower, environment.clock, UUID(int=environment.random.getrandbits(128), version=4)
@@ -141,7 +144,9 @@ def _runtime_context(
     )
 
 
-async def _serve(config: Config, environment: Environment, coordinator: Coordinator) -> Server:
+async def _serve(
+    config: Config, environment: Environment, coordinator: Coordinator, authorizer: Authorizer | None
+) -> Server:
     memory = RoleMemory(RequestMemory(config.queued_max_request_bytes))
     RoleMemoryMetrics(environment.registry, memory)
     authentication = open_authentication(environment.secret, environment.registry, environment.log)
@@ -154,7 +159,7 @@ async def _serve(config: Config, environment: Environment, coordinator: Coordina
         memory=memory,
         authentication=authentication,
         large=coordinator.large,
-        authorizer=environment.authorizer,
+        authorizer=authorizer,
         topic_name=topic_names(lambda: coordinator.image),
     )
     address = internal_address(config, environment.run_dir, f"{ROLE}-{config.node_id}", environment.secret)

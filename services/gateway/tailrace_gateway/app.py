@@ -16,6 +16,7 @@ from tailrace.log.directory.disk_pressure import marks
 from tailrace.metadata.image import MetadataImage
 from tailrace.metadata.records import Endpoint
 from tailrace.net.address import Address
+from tailrace.net.authorization.opening import open_authorizer
 from tailrace.net.background import in_background
 from tailrace.net.backoff import Backoff
 from tailrace.net.limits.deadline_check import DeadlineCheck
@@ -110,7 +111,7 @@ async def open_gateway(config: Config, environment: Environment) -> AsyncIterato
             advertised=advertised_of(config),
             boot_id=environment.boot_id,
             secret=environment.secret,
-            authorizer=environment.authorizer,
+            authorizer=environment.authorizer or open_authorizer(config, follower),
         )
         gateway = AnsweringGateway(parts, handover=config.gateway_handover)
         stack.push_async_callback(close_connections, gateway)

@@ -46,14 +46,14 @@ def test_what_is_denied_denies_nothing_else() -> None:
 @pytest.mark.parametrize(
     ("acl", "text"),
     [
-        (replace(ACL, resource_type=ResourceType.ANY), "Invalid ResourceType ANY"),
-        (replace(ACL, pattern_type=PatternType.MATCH), "Invalid PatternType MATCH"),
-        (replace(ACL, operation=AclOperation.UNKNOWN), "Invalid AclOperation UNKNOWN"),
-        (replace(ACL, permission=AclPermission.ANY), "Invalid AclPermission ANY"),
-        (replace(ACL, name=""), "Resource name should not be empty"),
+        (replace(ACL, resource_type=ResourceType.ANY), "Invalid resourceType ANY"),
+        (replace(ACL, pattern_type=PatternType.MATCH), "Invalid patternType MATCH"),
+        (replace(ACL, operation=AclOperation.UNKNOWN), "Invalid operation UNKNOWN"),
+        (replace(ACL, permission=AclPermission.ANY), "Invalid permissionType ANY"),
+        (replace(ACL, name=""), "Invalid empty resource name"),
         (replace(ACL, resource_type=ResourceType.CLUSTER), "The only valid name for the CLUSTER resource is"),
         (replace(ACL, principal="alice"), "Could not parse principal from `alice`"),
-        (replace(ACL, host="10.0.0.0/33"), "Invalid CIDR range"),
+        (replace(ACL, host="10.0.0.0/33"), "Invalid CIDR notation"),
     ],
 )
 def test_acls_that_are_refused(acl: Acl, text: str) -> None:

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from support.access import random_acls
+from tailrace.access.acls import PatternType
 from tailrace.access.filters import AclFilter
 from tailrace.access.image import AclImage
 from tailrace.access.resources import ResourceType
@@ -35,5 +36,15 @@ def test_an_image_without_acls_is_empty_again() -> None:
 @given(RANDOM)
 def test_a_filter_names_what_it_matches(rng: Random) -> None:
     acls = {random_acls.acl(rng) for _ in range(20)}
-    wanted = AclFilter(name=rng.choice(random_acls.NAMES), resource_type=ResourceType.TOPIC)
-    assert set(AclImage().changed(acls).matching(wanted)) == {acl for acl in acls if wanted.matches(acl)}
+    for resource_type in (ResourceType.ANY, ResourceType.TOPIC):
+        for pattern_type in PatternType:
+            wanted = AclFilter(resource_type, rng.choice((None, *random_acls.NAMES)), pattern_type)
+            assert set(AclImage().changed(acls).matching(wanted)) == {acl for acl in acls if wanted.matches(acl)}
+
+
+@given(RANDOM)
+def test_an_image_has_the_acls_that_it_is_made_of(rng: Random) -> None:
+    acls = {random_acls.acl(rng) for _ in range(20)}
+    image = AclImage().changed(acls)
+    assert all(acl in image for acl in acls)
+    assert {acl for seed in range(20) if (acl := random_acls.acl(Random(seed))) in image} <= acls

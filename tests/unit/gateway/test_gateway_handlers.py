@@ -494,25 +494,6 @@ async def test_controllers_are_not_described(endpoint_type: int, code: ErrorCode
     assert answer.error_code == code
 
 
-@pytest.mark.parametrize("version", [1, 2, 3])
-async def test_acls_are_answered_as_by_kafka_without_an_authorizer(version: int) -> None:
-    """Each creation and each filter by itself: its sentence is another than that of DescribeAcls."""
-    service: Any = Service(None, HANDLERS, APIS, structlog.get_logger(), memory=RoleMemory())
-    asked = (
-        (ApiKey.DESCRIBE_ACLS, m.DescribeAclsRequest()),
-        (ApiKey.CREATE_ACLS, m.CreateAclsRequest(creations=[m.CreateAclsRequest.AclCreation()] * 2)),
-        (ApiKey.DELETE_ACLS, m.DeleteAclsRequest(filters=[m.DeleteAclsRequest.DeleteAclsFilter()] * 2)),
-    )
-    described, created, deleted = [
-        encodes(await answer(service, request, context(key, version)), key, version) for key, request in asked
-    ]
-    assert (described.error_code, described.resources) == (ErrorCode.SECURITY_DISABLED, [])
-    assert described.error_message == "No Authorizer is configured on the broker"
-    for rows in (created.results, deleted.filter_results):
-        said = [(row.error_code, row.error_message) for row in rows]
-        assert said == [(ErrorCode.SECURITY_DISABLED, "No Authorizer is configured.")] * 2
-
-
 async def test_of_scram_credentials_mechanisms_and_iterations_are_told_and_no_keys() -> None:
     """kafka-configs.sh asks for them before it shows a user's quotas."""
     keys = (b"salt", b"stored", b"server")

@@ -16,7 +16,7 @@ _INTS = {
     "partition": 31, "owner": 31, "shard_epoch": 31, "broker_epoch": 63, "service_epoch": 63, "next_producer_id": 63,
     "port": 15, "security_protocol": 15, "min_supported_version": 15, "max_supported_version": 15, "feature_level": 15,
     "resource_type": 7, "mechanism": 7, "leader_recovery_state": 7, "fenced": 7, "in_controlled_shutdown": 7,
-    "iterations": 31,
+    "iterations": 31, "pattern_type": 7, "operation": 7, "permission_type": 7,
 }  # fmt: skip
 _INT32S = st.lists(st.integers(-(2**31), 2**31 - 1), max_size=4).map(tuple)
 

@@ -2,12 +2,14 @@
 
 from dataclasses import replace
 from functools import reduce
+from random import Random
 from uuid import UUID
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from support.access import random_acls
 from support.metadata import after, broker, cluster, service, topic, topic_id
 from tailrace.metadata import codec
 from tailrace.metadata import records as r
@@ -43,9 +45,11 @@ def _possible(image: MetadataImage, step: int) -> list[r.MetadataRecord]:
         r.ClusterRecord(f"cluster-{step}"),
         r.NoOpRecord(),
         r.UserScramCredentialRecord(f"u{step % 2}", 1 + step % 2, b"salt", b"stored", b"server", 4096 + step),
+        r.AccessControlEntryRecord.of(UUID(int=step), random_acls.acl(Random(step))),
     ]
     for user, credentials in image.scram.items():
         possible += [r.RemoveUserScramCredentialRecord(user, mechanism) for mechanism in credentials]
+    possible += [r.RemoveAccessControlEntryRecord(acl_id) for acl_id in image.acl_ids]
     if (name := f"t{step % 4}") not in image.topics:
         possible.append(r.TopicRecord(name, topic_id(step)))
     for known in image.topics.values():

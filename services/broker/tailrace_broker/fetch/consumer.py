@@ -68,9 +68,7 @@ class ConsumerRows:
         """With a slice in place of its records; without where those are missing (reads.missing)."""
         topics, version = self._parts.topics, self._version
         session, by_id = self._session, version >= _TOPIC_IDS_FROM
-        if session.restricted and (
-            code := topics.unauthorized(session.authorized, AclOperation.READ, key, by_id=by_id)
-        ):
+        if session.restricted and (code := self._parts.rights.refusal(session, AclOperation.READ, key, by_id=by_id)):
             return unreadable(want.partition, code)
         find = topics.readable if version >= _ANY_REPLICA_FROM else topics.leading
         partition, code = find(key, want.partition, by_id=by_id)

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from tailrace_broker.partitions.throttle import Throttle
     from tailrace_broker.partitions.topics import Topics
     from tailrace_broker.replication.isr import IsrUpdates
+    from tailrace_broker.topic_rights import TopicRights
     from tailrace_broker.waiting.purgatory import Purgatory
 
 
@@ -46,6 +47,7 @@ class FetchParts:
     metrics: BrokerMetrics
     clock: Clock
     new_session_id: Callable[[], int]
+    rights: TopicRights
 
 
 class AskedFetch(NamedTuple):

@@ -33,16 +33,21 @@ class FastFetch:
         self._config = parts.config
         self._metrics = parts.metrics
         self._cold_reads = parts.cold_reads
+        self._metadata = parts.rights.metadata
         self._plain = plain
         self._heads = FetchHeads()
 
     def handle(self, connection: HotConnection, version: int, correlation_id: int, body: memoryview) -> Any:
         """As PlainFetch.handle."""
-        if connection.session.restricted:
-            return self._plain.handle(connection, version, correlation_id, body)
         known = self._heads.read(version, body)
         if known is None:
             return self._learn(connection, version, correlation_id, body)
+        session = connection.session
+        if session.restricted and (
+            session.grants.rules is not self._metadata.image.acls
+            or (known[0].by_id, known[0].key) not in session.grants.read
+        ):
+            return self._plain.handle(connection, version, correlation_id, body)
         answer = self._at_once(*known, correlation_id, connection)
         if type(answer) is NeedsPages:
             if scans(answer.slice, connection.state):
@@ -58,6 +63,8 @@ class FastFetch:
         request = decode_fetch(version, body)
         if request.replica_id < 0 and asks_for_one(request):
             head = self._heads.learn(version, body, request)
+            if connection.session.restricted:  # the plain way asks whether it may read the topic
+                return self._plain.serve(connection, version, correlation_id, request)
             answer = self._at_once(head, request.topics[0][1][0].fetch_offset, correlation_id, connection)
             if answer is not None and type(answer) is not NeedsPages:
                 return answer

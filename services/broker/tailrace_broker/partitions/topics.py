@@ -8,8 +8,6 @@ from functools import partial
 from typing import NamedTuple, TypeAlias
 from uuid import UUID
 
-from tailrace.access.authorizer import Authorized
-from tailrace.access.resources import AclOperation, ResourceType
 from tailrace.errors import ApiError, ErrorCode
 from tailrace.kafka.ids import TopicPartition
 from tailrace.log.log import Log
@@ -85,14 +83,6 @@ class Topics:
         if 0 <= index < len(row.image.partitions):
             return None, ErrorCode.NOT_LEADER_OR_FOLLOWER
         return None, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-
-    def unauthorized(self, authorized: Authorized, operation: AclOperation, key: bytes, *, by_id: bool) -> int:
-        """TOPIC_AUTHORIZATION_FAILED, else NONE; also for an id that is unknown, which is refused for that."""
-        row = self.by_id.get(key) if by_id else None
-        name = row.image.name if row is not None else bytes(key).decode("utf-8", "replace")
-        if (by_id and row is None) or authorized(operation, ResourceType.TOPIC, name):
-            return ErrorCode.NONE
-        return ErrorCode.TOPIC_AUTHORIZATION_FAILED
 
     def led(self, topic: str, index: int) -> Partition:
         """The partition of that name if this broker leads it; else ApiError with Kafka's code."""

@@ -37,6 +37,7 @@ class FastProduce:
         self._topics = parts.topics
         self._pressure = parts.pressure
         self._answers = parts.answers
+        self._metadata = parts.rights.metadata
         self._plain = plain
         self._requests: list[_Request] = []
         self._answers_later = False  # of the request at hand, as checks.answers_later
@@ -44,10 +45,15 @@ class FastProduce:
 
     def handle(self, connection: ProducerConnection, version: int, correlation_id: int, body: memoryview) -> Any:
         """As PlainProduce.handle."""
-        found = None if connection.session.restricted else self._heads.read(version, body)
+        found = self._heads.read(version, body)
         if found is None:
             return self._plain.handle(connection, version, correlation_id, body)
         head, records = found
+        session = connection.session
+        if session.restricted and (
+            session.grants.rules is not self._metadata.image.acls or (head.by_id, head.key) not in session.grants.write
+        ):
+            return self._plain.handle(connection, version, correlation_id, body)
         append = None
         if connection.refused_batches is None or not connection.refused_batches.awaits((head.key, head.index)):
             append = self._stage(head, records)

@@ -69,6 +69,7 @@ if TYPE_CHECKING:
     from tailrace_broker.produce.answers import ProduceAnswers
     from tailrace_broker.produce.validation_threads import Examiner
     from tailrace_broker.produce.verification import Key
+    from tailrace_broker.topic_rights import TopicRights
     from tailrace_broker.transactions.coordinators import Coordinators
 
 MOST_AT_ONCE: Final = 250  # topics and partitions
@@ -90,6 +91,7 @@ class ProduceParts:
     config: DynamicBrokerConfig
     metrics: BrokerMetrics
     clock: Clock
+    rights: TopicRights
     held: dict[Key, HeldRequest] = field(default_factory=dict)  # see Verifier
 
 
@@ -99,6 +101,7 @@ class PlainProduce:
     def __init__(self, parts: ProduceParts, many_rows: Handler | None = None, encode: Encode | None = None) -> None:
         """many_rows handles what has too many for one go. encode: what is made of an answer, if not its frame."""
         self._topics = parts.topics
+        self._rights = parts.rights
         self._wakeups = parts.wakeups
         self._pressure = parts.pressure
         self._shard_epochs = parts.shard_epochs
@@ -113,7 +116,7 @@ class PlainProduce:
         self._examined_bytes = 0  # of what is staged: it may be more than the frames were
         self._validation = Validation(parts.topics, parts.examiner, parts.clock, self)
         self._verifier = Verifier(
-            parts.topics, parts.coordinators, parts.config, parts.metrics, parts.clock, parts.held, self
+            parts.topics, parts.rights, parts.coordinators, parts.config, parts.metrics, parts.clock, parts.held, self
         )
         self._verified: list[Verification] = []  # under which staged batches may begin transactions
         self._requests: list[StagedRequest] = []
@@ -194,7 +197,7 @@ class PlainProduce:
 
     def _unauthorized(self, session: ClientSession, key: bytes, version: int) -> int:
         by_id = version >= TOPIC_IDS_FROM
-        return self._topics.unauthorized(session.authorized, AclOperation.WRITE, key, by_id=by_id)
+        return self._rights.refusal(session, AclOperation.WRITE, key, by_id=by_id)
 
     def serve_held(self, held: HeldRequest, on_appended: Callable[[], None]) -> bool:
         """Stages a request whose coordinator has answered; whether end_of_read appends all of it."""

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from tailrace_broker.metrics import BrokerMetrics
     from tailrace_broker.partitions.partition import Partition
     from tailrace_broker.partitions.topics import Topics
+    from tailrace_broker.topic_rights import TopicRights
     from tailrace_broker.transactions.coordinators import Coordinators
 
 MOST_HELD_BYTES: Final = 64 * 1024 * 1024  # beyond it a connection waits for what it has sent last
@@ -161,6 +162,7 @@ class Verifier:
     def __init__(
         self,
         topics: Topics,
+        rights: TopicRights,
         coordinators: Coordinators,
         config: DynamicBrokerConfig,
         metrics: BrokerMetrics,
@@ -170,6 +172,7 @@ class Verifier:
     ) -> None:
         """last: the request that the next one for a partition and producer waits for, of all paths of a broker."""
         self._topics = topics
+        self._rights = rights
         self._coordinators = coordinators
         self._config = config
         self._metrics = metrics
@@ -229,9 +232,7 @@ class Verifier:
                 continue
             place = (topic.key, asked.partition)
             by_id = version >= TOPIC_IDS_FROM
-            if session.restricted and self._topics.unauthorized(
-                session.authorized, AclOperation.WRITE, topic.key, by_id=by_id
-            ):
+            if session.restricted and self._rights.refusal(session, AclOperation.WRITE, topic.key, by_id=by_id):
                 continue  # refused when it is staged
             partition, code = self._topics.leading(topic.key, asked.partition, by_id=by_id)
             if partition is None:

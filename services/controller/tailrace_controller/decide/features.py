@@ -8,7 +8,7 @@ from enum import IntEnum
 from typing import Any, Final
 
 from tailrace.errors import ApiError, ErrorCode
-from tailrace.kafka.features import METADATA_VERSION, SUPPORTED, UNNAMED, Levels
+from tailrace.kafka.features import METADATA_VERSION, SECURITY_VERSION, SUPPORTED, UNNAMED, Levels
 from tailrace.metadata.image import MetadataImage
 from tailrace.metadata.records import FeatureLevelRecord
 from tailrace.wire.messages import BrokerRegistrationRequest, UpdateFeaturesRequest, UpdateFeaturesResponse
@@ -65,6 +65,8 @@ def _refusal(image: MetadataImage, name: str, level: int, kind: int, controller_
         why = "Can't downgrade to a newer version."
     elif level < current and name == METADATA_VERSION:
         return f"Unsupported metadata.version downgrade from {current} to {level}. {_METADATA_DOWNGRADE[kind]}"
+    elif level < current and name == SECURITY_VERSION:
+        why = "The metadata log may hold users and ACLs, which older versions of Tailrace cannot read."
     return None if why is None else f"Invalid update version {level} for feature {name}. {why}"
 
 

@@ -5,6 +5,7 @@ from typing import Any
 
 from tailrace.errors import ApiError, ErrorCode
 from tailrace.metadata.records import (
+    AccessControlEntryRecord,
     ClientQuotaRecord,
     ConfigRecord,
     MetadataRecord,
@@ -44,6 +45,12 @@ def _of_quota(record: ClientQuotaRecord) -> _Texts:
         yield f"{part.entity_type} of the quota", part.entity_name, MAX_NAME_BYTES
 
 
+def _of_acl(record: AccessControlEntryRecord) -> _Texts:
+    yield "resource name of the ACL", record.resource_name, MAX_NAME_BYTES
+    yield "principal of the ACL", record.principal, MAX_NAME_BYTES
+    yield "host of the ACL", record.host, MAX_NAME_BYTES
+
+
 def _of_broker(record: RegisterBrokerRecord) -> _Texts:
     yield "rack", record.rack, MAX_NAME_BYTES
 
@@ -58,4 +65,5 @@ _TEXTS: Mapping[type, Callable[[Any], _Texts]] = {
     ClientQuotaRecord: _of_quota,
     RegisterBrokerRecord: _of_broker,
     UserScramCredentialRecord: _of_credential,
+    AccessControlEntryRecord: _of_acl,
 }

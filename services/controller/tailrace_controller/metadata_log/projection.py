@@ -16,6 +16,7 @@ from tailrace.kafka.resources import ConfigResource
 from tailrace.kafka.topics import INTERNAL_TOPICS
 from tailrace.metadata.image import MetadataImage, QuotaKey
 from tailrace.metadata.records import (
+    AccessControlEntryRecord,
     BrokerRegistrationChangeRecord,
     ClientQuotaRecord,
     ConfigRecord,
@@ -24,6 +25,7 @@ from tailrace.metadata.records import (
     PartitionChangeRecord,
     PartitionRecord,
     RegisterBrokerRecord,
+    RemoveAccessControlEntryRecord,
     RemoveServiceRecord,
     RemoveTopicRecord,
     ServiceRecord,
@@ -92,6 +94,8 @@ def _touches(record: MetadataRecord, after: MetadataImage) -> list[tuple[str, An
             return changed
         case ClientQuotaRecord():
             return [("quota", (quota_key(record.entity), record.key))]
+        case AccessControlEntryRecord() | RemoveAccessControlEntryRecord():
+            return [("acl", record.id)]
         case ServiceRecord() | RemoveServiceRecord():
             return [("service", (record.role, record.service_id))]
         case ShardOwnerRecord():
@@ -199,6 +203,22 @@ def _quota(key: tuple[QuotaKey, str], _before: MetadataImage, after: MetadataIma
     )
 
 
+def _acl(acl_id: UUID, _before: MetadataImage, after: MetadataImage) -> Iterator[RowsChange]:
+    acl = after.acl_ids.get(acl_id)
+    row = None
+    if acl is not None:
+        row = {
+            "resource_type": acl.resource_type.name,
+            "resource_name": acl.name,
+            "pattern_type": acl.pattern_type.name,
+            "principal": acl.principal,
+            "host": acl.host,
+            "operation": acl.operation.name,
+            "permission_type": acl.permission.name,
+        }
+    yield RowsChange("acl_rows", {"acl_id": format_uuid(acl_id)}, row)
+
+
 def _endpoints(endpoints: Iterable[Endpoint]) -> str:
     return json.dumps({endpoint.name: _address(endpoint) for endpoint in endpoints})
 
@@ -215,4 +235,5 @@ _RENDER: dict[str, Callable[[Any, MetadataImage, MetadataImage], Iterator[RowsCh
     "shard": _shard,
     "config": _config,
     "quota": _quota,
+    "acl": _acl,
 }

@@ -12,7 +12,7 @@ import sqlalchemy as sa
 from tailrace.config.describe import is_sensitive
 from tailrace.kafka.resources import ConfigResource
 from tailrace_controller.metadata_log.lease_row import NOBODY, Lease
-from tailrace_controller.store.schema import LEASE, PROJECTIONS, QUOTA_USAGE, SCHEMA, SCHEMA_VERSION, VERSION, VIEWS
+from tailrace_controller.store.schema import LEASE, PROJECTIONS, SCHEMA, SCHEMA_VERSION, VERSION, VIEWS
 
 OLDEST_VERSION = 1
 _NO_LEADER = -1
@@ -43,8 +43,8 @@ def migrate(connection: sa.Connection) -> None:
 
 
 def is_complete(connection: sa.Connection) -> bool:
-    """Whether the table that was added last is there, and no view shows what an older release did."""
-    has_tables = sa.inspect(connection).has_table(QUOTA_USAGE.name)
+    """Whether all tables are there, and no view shows what an older release did."""
+    has_tables = SCHEMA.tables.keys() <= set(sa.inspect(connection).get_table_names())
     return has_tables and not _negative_lag(connection) and not _shown_secrets(connection)
 
 

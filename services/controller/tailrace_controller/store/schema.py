@@ -90,6 +90,19 @@ PROJECTIONS = {
             {"owner": sa.Integer, "shard_epoch": sa.Integer},
         ),
         _table("config_rows", {"resource_type": _TEXT, "resource_name": _TEXT, "name": _TEXT}, {"value": _TEXT}),
+        _table(
+            "acl_rows",
+            {"acl_id": _TEXT},
+            {
+                "resource_type": _TEXT,
+                "resource_name": _TEXT,
+                "pattern_type": _TEXT,
+                "principal": _TEXT,
+                "host": _TEXT,
+                "operation": _TEXT,
+                "permission_type": _TEXT,
+            },
+        ),
         _table("quota_rows", {"entity": _TEXT, "name": _TEXT}, {"value": sa.Float}),
     )
 }
@@ -145,6 +158,8 @@ VIEWS = (
     "CREATE VIEW shards AS SELECT topic, partition_id, owner, shard_epoch FROM shard_rows",
     "CREATE VIEW configs AS SELECT resource_type, resource_name, name, value FROM config_rows",
     "CREATE VIEW quotas AS SELECT entity, name, value FROM quota_rows",
+    "CREATE VIEW acls AS SELECT resource_type, resource_name, pattern_type, principal, host, operation,"
+    " permission_type, acl_id FROM acl_rows",
     # The last four lag: coordinators and quota services report them (reported_ms says when).
     "CREATE VIEW groups AS SELECT group_id, state, type, members, coordinator_id, reported_ms FROM group_rows",
     "CREATE VIEW group_offsets AS SELECT group_id, topic, partition_id, committed_offset, log_end_offset,"

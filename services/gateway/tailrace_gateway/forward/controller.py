@@ -26,6 +26,7 @@ from tailrace_gateway.relay.requests import Frame
 # Asking again does no harm.
 READ_ONLY = frozenset(
     {
+        ApiKey.DESCRIBE_ACLS,
         ApiKey.DESCRIBE_CONFIGS,
         ApiKey.LIST_CONFIG_RESOURCES,
         ApiKey.DESCRIBE_CLIENT_QUOTAS,

@@ -5,7 +5,6 @@ from __future__ import annotations
 from tailrace.net.dispatch import Handler
 from tailrace.wire.apis import ApiKey
 from tailrace_gateway.handlers import (
-    acls,
     api_versions,
     describe_cluster,
     describe_topic_partitions,
@@ -21,7 +20,4 @@ HANDLERS: dict[int, Handler] = {
     ApiKey.DESCRIBE_CLUSTER: describe_cluster.handle,
     ApiKey.DESCRIBE_TOPIC_PARTITIONS: describe_topic_partitions.handle,
     ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS: describe_user_scram_credentials.handle,
-    ApiKey.DESCRIBE_ACLS: acls.describe,
-    ApiKey.CREATE_ACLS: acls.alter,
-    ApiKey.DELETE_ACLS: acls.alter,
 }

@@ -11,10 +11,13 @@ import sqlite3
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from random import Random
+from uuid import UUID
 
 import pytest
 from typer.testing import CliRunner, Result
 
+from support.access import random_acls
 from support.kafka_directory import (
     ABORT,
     BEGIN,
@@ -38,7 +41,13 @@ from tailrace.metadata import codec
 from tailrace.metadata.codec import MalformedRecord
 from tailrace.metadata.image import MetadataImage
 from tailrace.metadata.kraft import Replayed
-from tailrace.metadata.records import ConfigRecord, PartitionRecord, UserScramCredentialRecord
+from tailrace.metadata.records import (
+    AccessControlEntryRecord,
+    ConfigRecord,
+    PartitionRecord,
+    RemoveAccessControlEntryRecord,
+    UserScramCredentialRecord,
+)
 from tailrace.net.metadata.batches import Snapshot, decode_snapshot
 from tailrace.records.markers import COMMIT
 
@@ -319,6 +328,15 @@ def test_a_directory_that_is_named_twice_is_refused_with_a_sentence(kafka: Path,
         assert refused.exit_code == 1 and why in refused.output, refused.output
         assert contents(kafka) == before
         assert sorted(path.name for path in tmp_path.iterdir()) == ["copy", "kafka", "link"]
+
+
+def test_acls_come_along_and_those_that_were_deleted_do_not() -> None:
+    acls = [random_acls.acl(Random(seed)) for seed in (1, 2)]
+    created = [AccessControlEntryRecord.of(UUID(int=number), acl) for number, acl in enumerate(acls)]
+    replayed = Replayed()
+    replayed.apply([codec.encode(record) for record in created], 1, 1)
+    replayed.apply([codec.encode(RemoveAccessControlEntryRecord(UUID(int=0)))], 2, 1)
+    assert set(replayed.image.acls) == {acls[1]} and not replayed.left_out
 
 
 def test_records_of_transactions_count_when_they_end_and_what_has_no_place_is_told(kafka: Path, tmp_path: Path) -> None:

@@ -134,6 +134,13 @@ def registering(*rows: tuple[str, int, int]) -> Any:
     )
 
 
+def test_acls_are_not_left_to_a_version_that_cannot_read_them() -> None:
+    with pytest.raises(ApiError) as refused:
+        features.update(NEW, asked((SECURITY_VERSION, 0, SAFE)), 0)
+    assert refused.value.code == ErrorCode.INVALID_UPDATE_VERSION
+    assert "may hold users and ACLs, which older versions of Tailrace cannot read" in str(refused.value.message)
+
+
 def test_a_broker_that_does_not_know_a_finalized_level_may_not_register() -> None:
     def register(*rows: tuple[str, int, int], image: MetadataImage = NEW) -> Any:
         return brokers.register(image, registering(*rows), Config({}), is_connected=False)

@@ -15,9 +15,6 @@ from tailrace_gateway.relay.routes import ROUTES, Route
 AT_ONCE = {
     ApiKey.API_VERSIONS,  # a client says hello before it asks for anything
     ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS,
-    ApiKey.DESCRIBE_ACLS,
-    ApiKey.CREATE_ACLS,
-    ApiKey.DELETE_ACLS,
 }
 
 

@@ -78,7 +78,7 @@ BOUNDED_OTHERWISE = {
     ApiKey.JOIN_GROUP: "the largest record of a group",
     ApiKey.SYNC_GROUP: "the largest record of a group",
     ApiKey.CONSUMER_GROUP_HEARTBEAT: "the partitions of one member",
-    ApiKey.DESCRIBE_ACLS: "refused",
+    ApiKey.DESCRIBE_ACLS: "the ACLs that a cluster may have",
     ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS: "the users that a cluster may have",
 }
 # A row of the answer for each row of the request, with what stands there and fields of a fixed size.

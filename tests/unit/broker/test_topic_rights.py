@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from support.authorizers import Asked, Recorder, expected
-from support.broker import OFFSETS_ID, TOPIC_ID, batch, running
+from support.broker import CLIENT, OFFSETS_ID, TOPIC_ID, batch, image, running
 from support.stub_coordinator import ID, data, produce, with_coordinator
+from tailrace.access.acls import Acl, AclPermission, PatternType
+from tailrace.access.image import AclImage
+from tailrace.access.resources import AclOperation, ResourceType
 from tailrace.errors import ErrorCode
+from tailrace.net.authorization.opening import STANDARD
 from tailrace.wire.messages import ListOffsetsRequest, ProduceRequest
 
 REFUSED = ErrorCode.TOPIC_AUTHORIZATION_FAILED
@@ -52,6 +57,31 @@ async def test_a_topic_that_may_not_be_read_is_not_fetched(tmp_path: Path, versi
             row = await node.fetch(0, 0, version=version, **fields)
             assert (row.error_code, row.high_watermark, row.records or None) == (REFUSED, -1, None)
         assert set(authorizer.asked) - {Asked("WRITE", "TOPIC", "t")} == expected("FETCH")
+
+
+def acls(*operations: AclOperation, name: str = "t") -> AclImage:
+    return AclImage().changed(
+        Acl(ResourceType.TOPIC, name, PatternType.LITERAL, CLIENT.principal, "*", one, AclPermission.ALLOW)
+        for one in operations
+    )
+
+
+@VERSIONS
+@FAST
+async def test_a_right_that_is_taken_away_holds_no_longer(tmp_path: Path, version: int, fast: str) -> None:
+    both = replace(image(), acls=acls(AclOperation.READ, AclOperation.WRITE))
+    async with running(tmp_path, metadata=both, authorizer_class_name=STANDARD, broker_fast_path=fast) as node:
+        for offset in range(3):  # asked, then remembered, then by a head that was seen before
+            assert (await node.produce(0, batch(b"v"), version=version)).base_offset == offset
+            assert (await node.fetch(0, offset, version=version)).high_watermark == offset + 1
+        node.follower.image = replace(both, offset=1, acls=acls(AclOperation.READ))
+        for _ in range(2):
+            assert (await node.produce(0, batch(b"v"), version=version)).error_code == REFUSED
+            assert (await node.fetch(0, 0, version=version)).high_watermark == 3
+        node.follower.image = replace(both, offset=2, acls=acls(AclOperation.WRITE))
+        for offset in (3, 4):
+            assert (await node.produce(0, batch(b"v"), version=version)).base_offset == offset
+            assert (await node.fetch(0, 0, version=version)).error_code == REFUSED
 
 
 @FAST

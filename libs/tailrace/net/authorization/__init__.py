@@ -1,0 +1,1 @@
+"""Authorization in a role: verdicts by the ACLs of the metadata image."""

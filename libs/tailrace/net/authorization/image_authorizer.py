@@ -1,0 +1,63 @@
+"""The authorizer of a role: Kafka's StandardAuthorizer, by the ACLs of the metadata image that the role follows.
+
+A change of the ACLs holds from the next question on. What a client was allowed is remembered as long as the ACLs are
+the same, so that a Produce or Fetch does not ask for its topics again.
+"""
+
+from __future__ import annotations
+
+from typing import Final, Protocol
+
+from tailrace.access.authorizer import Grants
+from tailrace.access.image import AclImage
+from tailrace.access.resources import AclOperation, ResourceType
+from tailrace.access.standard import StandardAuthorizer
+from tailrace.metadata.image import MetadataImage
+
+MAX_GRANTS: Final = 100_000  # of a role; then all are forgotten
+
+
+class FollowedMetadata(Protocol):
+    """What is asked of the metadata follower."""
+
+    @property
+    def image(self) -> MetadataImage: ...
+
+
+class ImageAuthorizer:
+    """As tailrace.access.authorizer.Authorizer."""
+
+    def __init__(self, source: FollowedMetadata, super_users: frozenset[str], *, allow_everyone: bool) -> None:
+        self._source = source
+        self._standard = StandardAuthorizer(AclImage(), super_users, allow_everyone)
+        self._granted: dict[tuple[str, str], Grants] = {}
+        self._granted_by: AclImage | None = None
+        self._count = 0
+
+    def authorize(
+        self, principal: str, client_host: str, operation: AclOperation, resource_type: ResourceType, name: str
+    ) -> bool:
+        acls, standard = self._source.image.acls, self._standard
+        if standard.acls is not acls:
+            standard = self._standard = standard.with_acls(acls)
+        return standard.authorize(principal, client_host, operation, resource_type, name)
+
+    def grants(self, principal: str, client_host: str) -> Grants:
+        acls = self._source.image.acls
+        if acls is not self._granted_by or self._count >= MAX_GRANTS:
+            self._forget(acls)
+        client = principal, client_host
+        found = self._granted.get(client)
+        if found is None:
+            self._count += 1
+            found = self._granted[client] = Grants(acls)
+        return found
+
+    def remember(self, grants: Grants, operation: AclOperation, key: tuple[bool, bytes]) -> None:
+        self._count += 1
+        grants.of(operation).add(key)
+
+    def _forget(self, acls: AclImage) -> None:
+        for grants in self._granted.values():
+            grants.rules = None
+        self._granted, self._granted_by, self._count = {}, acls, 0

@@ -1,0 +1,25 @@
+"""The authorizer that a role's config names, none by default."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from tailrace.access.authorizer import Authorizer
+from tailrace.access.standard import super_users
+from tailrace.config import Config, ConfigError
+from tailrace.net.authorization.image_authorizer import FollowedMetadata, ImageAuthorizer
+
+STANDARD: Final = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
+
+
+def open_authorizer(config: Config, source: FollowedMetadata) -> Authorizer | None:
+    """None: clients may do everything. Raises ConfigError for a class that is not known."""
+    name = config.authorizer_class_name
+    if not name:
+        return None
+    if name != STANDARD:
+        raise ConfigError(f"authorizer.class.name={name} is not known; it may be {STANDARD}, or empty.")
+    users = super_users(config.super_users)
+    if wrong := next((user for user in users if ":" not in user), None):
+        raise ConfigError(f"super.users names {wrong}, which has no type: write User:{wrong}, with ; between users.")
+    return ImageAuthorizer(source, users, allow_everyone=config.allow_everyone_if_no_acl_found)

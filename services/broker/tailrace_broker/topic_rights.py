@@ -1,0 +1,37 @@
+"""The rights of clients to topics, as Produce and Fetch ask for them: once for each topic and change of the ACLs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tailrace.access.resources import AclOperation
+from tailrace.errors import ErrorCode
+
+if TYPE_CHECKING:
+    from tailrace.net.authorization.image_authorizer import FollowedMetadata
+    from tailrace.net.session import ClientSession
+    from tailrace_broker.partitions.topics import Topics
+
+
+class TopicRights:
+    """What restricted clients may do with the topics of a broker."""
+
+    def __init__(self, topics: Topics, metadata: FollowedMetadata) -> None:
+        self._topics = topics
+        self.metadata = metadata
+
+    def refusal(self, session: ClientSession, operation: AclOperation, key: bytes, *, by_id: bool) -> int:
+        """TOPIC_AUTHORIZATION_FAILED, else NONE; also for an id that is unknown, which is refused for that.
+
+        operation: READ or WRITE.
+        """
+        grants = session.grants
+        if grants.rules is self.metadata.image.acls:
+            granted = grants.write if operation is AclOperation.WRITE else grants.read
+            if (by_id, key) in granted:
+                return ErrorCode.NONE
+        row = self._topics.by_id.get(key) if by_id else None
+        name = row.image.name if row is not None else bytes(key).decode("utf-8", "replace")
+        if (by_id and row is None) or session.may(operation, (by_id, bytes(key)), name):
+            return ErrorCode.NONE
+        return ErrorCode.TOPIC_AUTHORIZATION_FAILED

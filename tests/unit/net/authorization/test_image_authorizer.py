@@ -1,0 +1,134 @@
+"""The authorizer of a role follows the ACLs of the image, and forgets what it remembered with the next ones."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from random import Random
+
+import pytest
+
+from support.access import random_acls
+from support.sessions import Holder
+from tailrace.access.acls import Acl, AclPermission, PatternType
+from tailrace.access.image import AclImage
+from tailrace.access.resources import AclOperation, ResourceType
+from tailrace.access.standard import StandardAuthorizer
+from tailrace.config import Config, ConfigError
+from tailrace.metadata.image import MetadataImage
+from tailrace.net.authorization import image_authorizer
+from tailrace.net.authorization.image_authorizer import ImageAuthorizer
+from tailrace.net.authorization.opening import STANDARD, open_authorizer
+from tailrace.net.identity import Identity
+from tailrace.net.limits.role_memory import RoleMemory
+from tailrace.net.session import ClientSession
+
+READ = Acl(ResourceType.TOPIC, "t", PatternType.LITERAL, "User:a", "*", AclOperation.READ, AclPermission.ALLOW)
+KEY = (False, b"t")
+
+
+class Source:
+    def __init__(self, *acls: Acl) -> None:
+        self.image = MetadataImage(acls=AclImage().changed(acls))
+
+    def change(self, added: tuple[Acl, ...] = (), removed: tuple[Acl, ...] = ()) -> None:
+        self.image = replace(self.image, acls=self.image.acls.changed(added, removed))
+
+
+def authorizer_of(source: Source) -> ImageAuthorizer:
+    return ImageAuthorizer(source, frozenset(), allow_everyone=False)
+
+
+def session_of(authorizer: ImageAuthorizer, principal: str = "User:a") -> ClientSession:
+    identity = Identity(principal=principal, client_host="10.0.0.1", listener="CLIENT")
+    return ClientSession(Holder(), RoleMemory(), identity, authorizer=authorizer)
+
+
+def test_a_change_holds_from_the_next_question_on() -> None:
+    source = Source()
+    session = session_of(authorizer_of(source))
+    assert not session.authorized(AclOperation.READ, ResourceType.TOPIC, "t")
+    source.change(added=(READ,))
+    assert session.authorized(AclOperation.READ, ResourceType.TOPIC, "t")
+    source.change(removed=(READ,))
+    assert not session.authorized(AclOperation.READ, ResourceType.TOPIC, "t")
+
+
+def test_what_was_allowed_is_remembered_until_the_acls_change() -> None:
+    source = Source(READ)
+    session = session_of(authorizer_of(source))
+    assert session.may(AclOperation.READ, KEY, "t") and not session.may(AclOperation.WRITE, KEY, "t")
+    assert session.grants.rules is source.image.acls
+    assert (session.grants.read, session.grants.write) == ({KEY}, set())
+    source.image = replace(source.image, offset=7)  # another image, the same ACLs
+    assert session.grants.rules is source.image.acls
+    source.change(removed=(READ,))
+    assert session.grants.rules is not source.image.acls
+    assert not session.may(AclOperation.READ, KEY, "t")
+
+
+def test_clients_share_nothing_of_each_other() -> None:
+    authorizer = authorizer_of(Source(READ))
+    assert session_of(authorizer).may(AclOperation.READ, KEY, "t")
+    other = session_of(authorizer, "User:b")
+    assert not other.may(AclOperation.READ, KEY, "t") and not other.grants.read
+
+
+def test_an_identity_that_changes_has_no_grants() -> None:
+    session = session_of(authorizer_of(Source(READ)))
+    assert session.may(AclOperation.READ, KEY, "t")
+    session.identify(Identity(principal="User:b", listener="CLIENT"))
+    assert session.grants.rules is None
+
+
+def test_what_is_remembered_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(image_authorizer, "MAX_GRANTS", 10)
+    session = session_of(authorizer_of(Source(replace(READ, name="*"))))
+    first = session.grants
+    for number in range(100):
+        assert session.may(AclOperation.READ, (False, b"%d" % number), str(number))
+        assert len(session.grants.read) <= 10
+        first = first if first.read else session.grants
+    assert first.rules is None  # one that was dropped holds no longer
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_verdicts_are_those_of_the_standard_authorizer(seed: int) -> None:
+    rng = Random(seed)
+    source = Source()
+    authorizer = authorizer_of(source)
+    for _ in range(10):
+        source.change(added=(random_acls.acl(rng),))
+        standard = StandardAuthorizer(source.image.acls)
+        asked = random_acls.question(rng)
+        client = asked.principal, asked.host, asked.operation, asked.resource_type, asked.name
+        assert authorizer.authorize(*client) == standard.authorize(*client)
+
+
+def configured(**values: str) -> Config:
+    return Config.load("broker", overrides={name.replace("_", "."): value for name, value in values.items()})
+
+
+def test_the_config_names_the_authorizer() -> None:
+    assert open_authorizer(configured(), Source()) is None
+    opened = open_authorizer(configured(authorizer_class_name=STANDARD, super_users="User:a; User:b"), Source())
+    assert opened is not None
+    client = "10.0.0.1", AclOperation.ALTER, ResourceType.CLUSTER, "kafka-cluster"
+    assert [opened.authorize(f"User:{name}", *client) for name in "abc"] == [True, True, False]
+    everyone = configured(authorizer_class_name=STANDARD, allow_everyone_if_no_acl_found="true")
+    opened = open_authorizer(everyone, Source(READ))
+    assert opened is not None
+    topic = "10.0.0.1", AclOperation.READ, ResourceType.TOPIC
+    assert [opened.authorize("User:b", *topic, name) for name in ("t", "u")] == [False, True]
+
+
+@pytest.mark.parametrize(
+    ("values", "why"),
+    [
+        ({"authorizer_class_name": "kafka.security.authorizer.AclAuthorizer"}, "is not known; it may be"),
+        ({"authorizer_class_name": STANDARD, "super_users": "admin"}, "which has no type: write User:admin"),
+    ],
+)
+def test_settings_that_cannot_be_end_the_start(values: dict[str, str], why: str) -> None:
+    with pytest.raises(ConfigError) as refused:
+        open_authorizer(configured(**values), Source())
+    assert why in str(refused.value)
