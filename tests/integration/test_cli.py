@@ -71,7 +71,7 @@ def test_lines_that_are_produced_are_consumed_and_the_group_has_no_lag(cluster: 
     assert "readers" in run(cluster, "group", "list")
     row = run(cluster, "group", "describe", "readers").splitlines()[2].split()
     assert row == ["letters", "0", "3", "3", "0", "-", "-", "-"]
-    run(cluster, "group", "reset", "readers", "--to", "earliest")
+    run(cluster, "group", "reset", "readers", "--to-earliest", "--execute")
     assert run(cluster, "group", "describe", "readers").splitlines()[2].split()[4] == "3"
 
 

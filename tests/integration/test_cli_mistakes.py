@@ -104,7 +104,7 @@ def test_a_group_with_a_member_is_not_reset_and_not_deleted(cluster: Cluster) ->
     try:
         assert next(consumer).value == b"one"
         consumer.commit()
-        for words in (["group", "reset", "busy"], ["group", "delete", "busy"]):
+        for words in (["group", "reset", "busy", "--to-earliest", "--execute"], ["group", "delete", "busy"]):
             done = typed(cluster, words)
             assert done.exit_code == 1, done.output
             assert "has members" in done.output or "has 1 member" in done.output

@@ -7,6 +7,7 @@ from typing import Any, Final
 from uuid import UUID
 
 from tailrace.net.address import Address
+from tailrace.records.record import Record, build
 from tailrace.wire import messages as m
 from tailrace.wire.apis import ApiKey
 from tailrace.wire.response_errors import ERROR_PLACES
@@ -119,6 +120,27 @@ def _offsets(request: Any) -> Any:
             )
             for asked in request.topics
         ]
+    )
+
+
+def _fetched(request: Any) -> Any:
+    topic = m.FetchResponse.FetchableTopicResponse
+    row = topic.PartitionData
+    return m.FetchResponse(
+        error_code=0,
+        responses=[
+            topic(
+                topic=asked.topic,
+                partitions=[
+                    row(
+                        partition_index=part.partition,
+                        records=bytes(build([Record(timestamp=1_000, value=b"v")], base_offset=part.fetch_offset)),
+                    )
+                    for part in asked.partitions
+                ],
+            )
+            for asked in request.topics
+        ],
     )
 
 
@@ -347,6 +369,7 @@ _ANSWERS: Final[Mapping[int, Callable[[Any], Any]]] = {
     ApiKey.DESCRIBE_TOPIC_PARTITIONS: _partitions,
     ApiKey.DESCRIBE_CLUSTER: _brokers,
     ApiKey.LIST_OFFSETS: _offsets,
+    ApiKey.FETCH: _fetched,
     ApiKey.FIND_COORDINATOR: _coordinator,
     ApiKey.DESCRIBE_GROUPS: _groups,
     ApiKey.LIST_GROUPS: _list_groups,
@@ -389,4 +412,5 @@ _USED: Final[Mapping[int, tuple[str, ...]]] = {
     ApiKey.METADATA: ("topics:name", "topics:name partitions:partition_index"),
     ApiKey.OFFSET_FETCH: ("groups:group_id", "groups:group_id topics:name partitions:partition_index"),
     ApiKey.FIND_COORDINATOR: ("coordinators:key",),
+    ApiKey.FETCH: (),  # of `group lag`, which then shows no age
 }

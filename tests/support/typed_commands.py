@@ -55,7 +55,11 @@ PLAN: Final = Kind("plan", "{plan}", ("{folder}", "{folder}/nope", "{no_plan}", 
 LOG_DIR: Final = Kind("log directory", "{log_dir}", ("/no/such/dir", "", NOT_UTF8))
 IDS: Final = Kind("broker ids", "0", ("x", "0,9", ",", "9" * 30))
 RATE: Final = Kind("bytes per second", "1000000", ("0", "-1", "x"))
-END: Final = Kind("end", "latest", ("yesterday", "", "Latest"))
+TIME: Final = Kind("time", "2026-11-28T09:30:00.000", ("yesterday", "", "2026-11-28", "9" * 30, NOT_UTF8))
+DURATION: Final = Kind("duration", "P1DT2H", ("1h", "", "P", "P1Y", NOT_UTF8))
+EXPRESSION: Final = Kind("regular expression", "ord.*", ("(", "nope", "", NOT_UTF8))
+OFFSET: Final = Kind("offset", "3", ("-1", "x", "", "9" * 30))
+SHIFT: Final = Kind("number of records", "-1", ("x", "", "9" * 30))
 TRANSACTION: Final = Kind("transactional id", "billing", ("nope", ""))
 NEW_TRANSACTION: Final = Kind("transactional id, which may be new", "billing", ("",))
 START: Final = Kind("start offset", "0", ("77", "-1", "", "x", "9" * 30))
@@ -84,7 +88,8 @@ ASKING: Final[Mapping[str, tuple[Argument, ...]]] = {
     "topic delete": (TOPIC,),
     "group list": (),
     "group describe": (GROUP,),
-    "group reset": (GROUP, "--to", END),
+    "group lag": (GROUP,),
+    "group reset": (GROUP, "--to-datetime", TIME, "--execute"),
     "group delete": (GROUP,),
     "config show": ("broker", BROKER),
     "config set": ("topic", TOPIC, TOPIC_PAIR),
@@ -119,6 +124,9 @@ ASKING: Final[Mapping[str, tuple[Argument, ...]]] = {
 # Other resources of the same commands.
 MORE: Final[tuple[tuple[str, tuple[Argument, ...]], ...]] = (
     ("config show", ("topic", TOPIC)),
+    ("group reset", ("readers", "-t", TOPIC, "--by-duration", DURATION, "--execute")),
+    ("group reset", ("readers", "--topic-regex", EXPRESSION, "--to-offset", OFFSET)),
+    ("group reset", ("readers", "--shift-by", SHIFT, "--export")),
     ("consume", (TOPIC, "-p", PARTITION, "-o", WHERE, "-f", FORMAT, "-n", "0")),
     ("produce", (TOPIC, "-p", PARTITION, "-H", HEADER)),
     ("config show", ("broker-logger", LOGGERS_BROKER)),

@@ -34,7 +34,7 @@ COMMANDS: Final = {
     "topic": Command(f"{_DAILY}.topics", "app", "Topics and their partitions."),
     "produce": Command(f"{_DAILY}.records.produce", "produce", "Write each line of stdin as one record."),
     "consume": Command(f"{_DAILY}.records.consume", "consume", "Print each record's value as one line."),
-    "group": Command(f"{_DAILY}.groups", "app", "Consumer groups, their members and their lag."),
+    "group": Command(f"{_DAILY}.groups.commands", "app", "Consumer groups, their members and their lag."),
     "transaction": Command(
         f"{_DAILY}.transactions.commands", "app", "Transactions: show them, find those that hang, end one."
     ),

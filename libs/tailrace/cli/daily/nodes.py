@@ -226,6 +226,10 @@ class Nodes:
         rows = [RegisteredBroker(row.broker_id, row.host, row.port, row.rack, row.is_fenced) for row in answer.brokers]
         return sorted(rows)
 
+    def addresses(self) -> dict[int, Address]:
+        """Where each broker is that is not fenced, by id."""
+        return {broker.broker_id: Address(broker.host, broker.port) for broker in self.brokers() if not broker.fenced}
+
     def ask_each(self, message: m.ApiMessage, version: int) -> Iterator[tuple[int, Address, Any]]:
         """The id, the address and the answer of every broker that is not fenced, by id."""
         for broker in self.brokers():
@@ -261,11 +265,13 @@ class Nodes:
         found = self.ask(m.FindCoordinatorRequest(key_type=key_type, coordinator_keys=[key]), 4).coordinators
         return Address(found[0].host, found[0].port)
 
-    def offsets(self, partitions: Mapping[Partition, int], timestamp: int) -> dict[Partition, int]:
+    def offsets(
+        self, partitions: Mapping[Partition, int], timestamp: int, *, read_committed: bool = False
+    ) -> dict[Partition, int]:
         """ListOffsets at a timestamp (or EARLIEST, LATEST) of partitions, asked of the brokers that lead them."""
         topic = m.ListOffsetsRequest.ListOffsetsTopic
         row = topic.ListOffsetsPartition
-        live = {broker.broker_id: broker for broker in self.brokers() if not broker.fenced}
+        live = self.addresses()
         found: dict[Partition, int] = {}
         for node in sorted(set(partitions.values()) & live.keys()):
             mine = dict.fromkeys(key for key, leader in partitions.items() if leader == node)
@@ -280,8 +286,8 @@ class Nodes:
                     )
                     for name, rows in portion
                 ]
-                request = m.ListOffsetsRequest(replica_id=-1, isolation_level=0, topics=topics)
-                answer = self.ask(request, 7, Address(live[node].host, live[node].port), handled=_LEADER_MOVED)
+                request = m.ListOffsetsRequest(replica_id=-1, isolation_level=int(read_committed), topics=topics)
+                answer = self.ask(request, 7, live[node], handled=_LEADER_MOVED)
                 found.update(
                     {
                         (done.name, part.partition_index): part.offset
@@ -417,14 +423,14 @@ class Nodes:
     def producers(self, partitions: Mapping[Partition, int]) -> dict[Partition, Any]:
         """DescribeProducers' row of each partition, asked of the replica's broker; none of one that is not live."""
         topic = m.DescribeProducersRequest.TopicRequest
-        live = {broker.broker_id: broker for broker in self.brokers() if not broker.fenced}
+        live = self.addresses()
         found = {}
         for node in sorted(live.keys() & set(partitions.values())):
             mine = {partition: None for partition, at in partitions.items() if at == node}
             for portion in portions(mine):
                 asked = [topic(name=name, partition_indexes=[index for index, _ in rows]) for name, rows in portion]
                 request = m.DescribeProducersRequest(topics=asked)
-                answer = self.ask(request, 0, Address(live[node].host, live[node].port), handled=EVERY_CODE)
+                answer = self.ask(request, 0, live[node], handled=EVERY_CODE)
                 for row in answer.topics:
                     found.update({(row.name, part.partition_index): part for part in row.partitions})
         return found

@@ -75,7 +75,7 @@ def test_one_member_is_no_plural(monkeypatch: pytest.MonkeyPatch) -> None:
 
     done = typed(Alone(), ["group", "describe", "readers"], monkeypatch)
     assert done.output.startswith("readers: Stable, 1 member\n")
-    refused = typed(Alone(), ["group", "reset", "readers"], monkeypatch)
+    refused = typed(Alone(), ["group", "reset", "readers", "--to-earliest"], monkeypatch)
     assert refused.output.startswith("readers has 1 member, and ")
 
 
@@ -123,7 +123,7 @@ def test_a_group_of_the_consumer_protocol_is_shown_as_one(monkeypatch: pytest.Mo
     ]
     said = json.loads(typed(OfConsumers(), ["group", "describe", "readers", "--json"], monkeypatch).output)
     assert (said["type"], said["partition_assignor"]) == ("CONSUMER", "uniform")
-    refused = typed(OfConsumers(), ["group", "reset", "readers"], monkeypatch)
+    refused = typed(OfConsumers(), ["group", "reset", "readers", "--to-earliest"], monkeypatch)
     assert refused.output.startswith("readers has 2 members, and ")
 
 

@@ -1,0 +1,1 @@
+"""`tailrace group`: list, describe, lag, reset, delete."""
