@@ -12,7 +12,7 @@ from tailrace.errors import ErrorCode
 from tailrace.kafka.topics import GROUP_METADATA_TOPIC
 from tailrace.log.directory.disk_pressure import AUTOMATIC, Marks, marks
 from tailrace.metadata.image import BrokerImage, MetadataImage, PartitionImage, TopicImage
-from tailrace.records.record import Record
+from tailrace.records.record import Record, build
 from tailrace.wire import messages as m
 from tailrace.wire.hot.producers import PartitionProducers
 from tailrace_gateway.cluster_state import ClusterState, state_of
@@ -401,18 +401,55 @@ class MemoryBackend:
 
     def _on_ListOffsetsRequest(self, request: Any) -> Any:
         row = m.ListOffsetsResponse.ListOffsetsTopicResponse
-        partition = row.ListOffsetsPartitionResponse
         topics = [
             row(
                 name=topic.name,
                 partitions=[
-                    partition(partition_index=p.partition_index, offset=len(self.log(topic.name, p.partition_index)))
+                    row.ListOffsetsPartitionResponse(
+                        partition_index=p.partition_index,
+                        offset=self._offset_at(self.log(topic.name, p.partition_index), p.timestamp),
+                    )
                     for p in topic.partitions
                 ],
             )
             for topic in request.topics
         ]
         return m.ListOffsetsResponse(topics=topics)
+
+    @staticmethod
+    def _offset_at(log: list[Record], timestamp: int) -> int:
+        ends = {-1: len(log), -2: 0}
+        if timestamp in ends:
+            return ends[timestamp]
+        return next((offset for offset, record in enumerate(log) if record.timestamp >= timestamp), -1)
+
+    def _on_OffsetCommitRequest(self, request: Any) -> Any:
+        group = self.groups.setdefault(request.group_id, MemoryGroup())
+        topic = m.OffsetCommitResponse.OffsetCommitResponseTopic
+        row = topic.OffsetCommitResponsePartition
+        for asked in request.topics:
+            group.offsets.update({(asked.name, p.partition_index): p.committed_offset for p in asked.partitions})
+        return m.OffsetCommitResponse(
+            topics=[
+                topic(name=asked.name, partitions=[row(partition_index=p.partition_index) for p in asked.partitions])
+                for asked in request.topics
+            ]
+        )
+
+    def _on_FetchRequest(self, request: Any) -> Any:
+        topic = m.FetchResponse.FetchableTopicResponse
+        return m.FetchResponse(
+            error_code=0,
+            responses=[
+                topic(topic=asked.topic, partitions=[self._batch(asked.topic, part) for part in asked.partitions])
+                for asked in request.topics
+            ],
+        )
+
+    def _batch(self, topic: str, part: Any) -> Any:
+        records = self.log(topic, part.partition)[part.fetch_offset :][:1]
+        data = bytes(build(records, base_offset=part.fetch_offset)) if records else b""
+        return m.FetchResponse.FetchableTopicResponse.PartitionData(partition_index=part.partition, records=data)
 
     def _on_ProduceRequest(self, request: Any) -> Any:
         (topic,) = request.topic_data

@@ -16,10 +16,12 @@ from tailrace.errors import ApiError, ErrorCode
 from tailrace.kafka.ids import TopicPartition
 from tailrace.kafka.lag import NOTHING_TO_READ
 from tailrace.net.client import Disconnected
+from tailrace.reading.start import EARLIEST_TIMESTAMP
 from tailrace.records.batch import BatchHeader, read_header, whole_batches
 from tailrace.records.record import Record, iterate
 from tailrace.wire.codec import Malformed
-from tailrace.wire.messages import ApiMessage, FetchRequest, ListOffsetsRequest
+from tailrace.wire.hot.list_offsets import list_offsets_request
+from tailrace.wire.messages import ApiMessage, FetchRequest
 
 PARTITIONS_MAX: Final = 500
 REQUESTS_MAX: Final = 200  # to one leader
@@ -27,11 +29,11 @@ FETCH_BYTES: Final = 1 << 20
 _PARTITION_BYTES: Final = 1 << 14  # a batch of most producers; a larger one comes where it is the first of an answer
 _FETCH_VERSION: Final = 12  # the last one by topic name
 _LIST_OFFSETS_VERSION: Final = 7
-_EARLIEST: Final = -2
 _EXACT_MS: Final = 1000  # records of one batch are told apart where their times differ by more
 _FAILURES: Final = (ApiError, Disconnected, OSError, TimeoutError, Malformed)
 Leader = TypeVar("Leader", bound=Hashable)
-AskLeader = Callable[[Leader, ApiMessage, int], Awaitable[Any]]
+Answer = Awaitable[Any]
+AskLeader = Callable[[Leader, ApiMessage, int], Answer]
 
 
 class Unread(NamedTuple):
@@ -80,7 +82,7 @@ async def next_timestamps(
 
 
 async def _look(
-    ask: Callable[[ApiMessage, int], Awaitable[Any]],
+    ask: Callable[[ApiMessage, int], Answer],
     left: dict[TopicPartition, Unread],
     found: dict[TopicPartition, int],
 ) -> None:
@@ -139,7 +141,7 @@ def _in_batch(header: BatchHeader, batch: memoryview, offset: int) -> int | None
 
 def _fetch_request(asked: Mapping[TopicPartition, Unread]) -> FetchRequest:
     row = FetchRequest.FetchTopic
-    topics: dict[str, list[Any]] = {}
+    topics: dict[str, list[FetchRequest.FetchTopic.FetchPartition]] = {}
     for (name, index), position in asked.items():
         part = row.FetchPartition(
             partition=index,
@@ -165,17 +167,12 @@ def _fetch_request(asked: Mapping[TopicPartition, Unread]) -> FetchRequest:
 
 
 async def _log_starts(
-    ask: Callable[[ApiMessage, int], Awaitable[Any]], keys: Iterable[TopicPartition]
+    ask: Callable[[ApiMessage, int], Answer], keys: Iterable[TopicPartition]
 ) -> dict[TopicPartition, int]:
-    row = ListOffsetsRequest.ListOffsetsTopic
-    topics: dict[str, list[Any]] = {}
+    topics: dict[str, list[int]] = {}
     for name, index in keys:
-        part = row.ListOffsetsPartition(partition_index=index, current_leader_epoch=-1, timestamp=_EARLIEST)
-        topics.setdefault(name, []).append(part)
-    request = ListOffsetsRequest(
-        replica_id=-1, isolation_level=0, topics=[row(name=name, partitions=parts) for name, parts in topics.items()]
-    )
-    answer = await ask(request, _LIST_OFFSETS_VERSION)
+        topics.setdefault(name, []).append(index)
+    answer = await ask(list_offsets_request(topics, EARLIEST_TIMESTAMP), _LIST_OFFSETS_VERSION)
     return {
         (topic.name, part.partition_index): part.offset
         for topic in answer.topics

@@ -2,7 +2,7 @@
 
 Some consumers ask for the ends of a partition before every read (Spark's connector twice for each 500 records), and the
 schema-driven codec was most of what that cost. What this one does not know it leaves to that codec. Reports of groups
-and the REST API ask where logs end by latest_offsets_request.
+and the REST API ask where logs end by list_offsets_request.
 """
 
 from __future__ import annotations
@@ -153,18 +153,20 @@ def encode_found(version: int, found: FoundOffset) -> bytes:
     return row + b"\x00" if version >= 6 else row
 
 
-def latest_offsets_request(topics: Mapping[str, Iterable[int]], timeout_ms: int = 0) -> ListOffsetsRequest:
-    """For the high watermarks of partitions, of this leader, by topic."""
+def list_offsets_request(
+    topics: Mapping[str, Iterable[int]], timestamp: int = LATEST, *, timeout_ms: int = 0, read_committed: bool = False
+) -> ListOffsetsRequest:
+    """For offsets of partitions of one leader, by topic; LATEST with read_committed is the last stable offset."""
     topic = ListOffsetsRequest.ListOffsetsTopic
     return ListOffsetsRequest(
         replica_id=-1,
-        isolation_level=0,
+        isolation_level=int(read_committed),
         timeout_ms=timeout_ms,
         topics=[
             topic(
                 name=name,
                 partitions=[
-                    topic.ListOffsetsPartition(partition_index=n, current_leader_epoch=-1, timestamp=LATEST)
+                    topic.ListOffsetsPartition(partition_index=n, current_leader_epoch=-1, timestamp=timestamp)
                     for n in partitions
                 ],
             )

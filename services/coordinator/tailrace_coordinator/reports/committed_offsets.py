@@ -26,7 +26,7 @@ from tailrace.net.large import Large
 from tailrace.net.members.endpoints import address_of
 from tailrace.net.members.reports import MAX_ROWS
 from tailrace.wire.codec import Malformed
-from tailrace.wire.hot.list_offsets import latest_offsets_request
+from tailrace.wire.hot.list_offsets import list_offsets_request
 from tailrace.wire.messages import ListOffsetsRequest
 from tailrace_coordinator.groups.machine import GroupMachine
 
@@ -146,7 +146,7 @@ def _request(keys: Iterable[TopicPartition]) -> ListOffsetsRequest:
     by_topic: dict[str, list[int]] = {}
     for name, partition in keys:
         by_topic.setdefault(name, []).append(partition)
-    return latest_offsets_request(by_topic, _TIMEOUT_MS)
+    return list_offsets_request(by_topic, timeout_ms=_TIMEOUT_MS)
 
 
 def _committed(machines: Iterable[GroupMachine | None]) -> Iterator[OffsetCommitted]:

@@ -16,6 +16,7 @@ def _utf8(text: str) -> str:
 
 Int16 = Annotated[int, Field(ge=-(2**15), lt=2**15)]
 Int32 = Annotated[int, Field(ge=-(2**31), lt=2**31)]
+Int64 = Annotated[int, Field(ge=-(2**63), lt=2**63)]
 Text = Annotated[str, AfterValidator(_utf8)]
 Row = TypeVar("Row")
 # What a client sends: the first problem is the answer, so no more of them are looked for.
@@ -267,6 +268,11 @@ class Assignment(BaseModel):
 
 
 class Lag(BaseModel):
+    """lag is a distance of offsets, lag_seconds the age of the next record to read, null where that is unknown.
+
+    lag_trend, with ?trend_ms, is by how many records a second the lag grew meanwhile.
+    """
+
     kind: Literal["KafkaConsumerLag"] = "KafkaConsumerLag"
     metadata: Metadata
     cluster_id: str
@@ -279,10 +285,16 @@ class Lag(BaseModel):
     current_offset: int
     log_end_offset: int
     lag: int
+    lag_seconds: float | None
+    next_timestamp_ms: int | None
+    lag_trend: float | None = None
 
 
 class LagSummary(BaseModel):
-    """Of a group that has committed nothing, or nothing that still exists, all but the totals is null or empty."""
+    """Of a group that has committed nothing, or nothing that still exists, all but the totals is null or empty.
+
+    uncommitted_partition_count counts partitions that a member has and no offset is committed for: no lag is known.
+    """
 
     kind: Literal["KafkaConsumerGroupLagSummary"] = "KafkaConsumerGroupLagSummary"
     metadata: Metadata
@@ -294,9 +306,48 @@ class LagSummary(BaseModel):
     max_lag_topic_name: str | None
     max_lag_partition_id: int | None
     max_lag: int
+    max_lag_seconds: float | None
     total_lag: int
+    uncommitted_partition_count: int
     max_lag_consumer: Link | None
     max_lag_partition: Link | None
+
+
+class SomePartitions(Wanted):
+    """A topic, with some of its partitions; without ids, all of them."""
+
+    topic_name: Text
+    partition_ids: Rows[Annotated[Int32, Field(ge=0)]] = []
+
+
+class WantedOffset(Wanted):
+    topic_name: Text
+    partition_id: Annotated[Int32, Field(ge=0)]
+    offset: Annotated[Int64, Field(ge=0)]
+
+
+class ResetWish(Wanted):
+    """Where to, as kafka-consumer-groups.sh has it: value is the offset, the shift, the time or the duration.
+
+    Without topics and topic_regex (RE2, for whole names): all partitions with a committed offset.
+    """
+
+    to: Literal["EARLIEST", "LATEST", "CURRENT", "OFFSET", "SHIFT", "DATETIME", "DURATION", "OFFSETS"]
+    value: Int64 | Text | None = None
+    offsets: Rows[WantedOffset] = []
+    topics: Rows[SomePartitions] = []
+    topic_regex: Text | None = None
+    validate_only: bool = False
+
+
+class ResetOffset(BaseModel):
+    kind: Literal["TailraceOffsetReset"] = "TailraceOffsetReset"
+    cluster_id: str
+    consumer_group_id: str
+    topic_name: str
+    partition_id: int
+    current_offset: int | None
+    new_offset: int
 
 
 class RecordData(Wanted):

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from typing import Any, Final
+from typing import Final
 
 from tailrace.cli.daily.nodes import LATEST, Nodes
 from tailrace.cli.daily.refusals import RefusedError
 from tailrace.errors import ErrorCode
 from tailrace.kafka.described_groups import DescribedGroup, is_of_another_kind, of_classic, of_consumer
 from tailrace.kafka.lag import PartitionLag, partition_lags
-from tailrace.metadata.moves import Partition, portions
+from tailrace.metadata.moves import Partition
 from tailrace.net.address import Address
 from tailrace.reading.next_records import next_timestamps, unread
+from tailrace.reading.offset_commits import OFFSET_COMMIT_BY_NAME, commit_requests
 from tailrace.wire import messages as m
 
 _OF_ANOTHER_KIND: Final = frozenset({ErrorCode.GROUP_ID_NOT_FOUND})
@@ -58,23 +59,8 @@ class GroupInCluster:
 
     def commit(self, offsets: Mapping[Partition, int]) -> None:
         """Commits as a client that is no member; the coordinator refuses it where there are any."""
-        topic = m.OffsetCommitRequest.OffsetCommitRequestTopic
-        row = topic.OffsetCommitRequestPartition
-        for portion in portions(dict.fromkeys(offsets)):
-            topics = [
-                topic(
-                    name=name,
-                    partitions=[
-                        row(partition_index=index, committed_offset=offsets[name, index], committed_metadata="")
-                        for index, _ in rows
-                    ],
-                )
-                for name, rows in portion
-            ]
-            request = m.OffsetCommitRequest(
-                group_id=self.group_id, generation_id_or_member_epoch=-1, member_id="", topics=topics
-            )
-            self._cluster.ask(request, 8, self._at)
+        for request in commit_requests(self.group_id, offsets):
+            self._cluster.ask(request, OFFSET_COMMIT_BY_NAME, self._at)
 
     def delete(self) -> None:
         """Deletes the group and its committed offsets."""
@@ -92,11 +78,10 @@ class GroupInCluster:
         timestamps: Mapping[Partition, int] = {}
         if ages and (rows := unread(leaders, committed, ends)):
             live = self._cluster.addresses()
-
-            async def ask(leader: int, message: m.ApiMessage, version: int) -> Any:
-                return await self._cluster.exchange(message, version, live[leader])
-
-            timestamps = self._cluster.run(next_timestamps(ask, rows))
+            found = next_timestamps(
+                lambda leader, message, version: self._cluster.exchange(message, version, live[leader]), rows
+            )
+            timestamps = self._cluster.run(found)
         return partition_lags(group, committed, ends, timestamps)
 
 

@@ -15,7 +15,7 @@ from tailrace.kafka.lag import PartitionLag, lag_trend
 from tailrace.printable import printable
 
 
-class Look(NamedTuple):
+class GroupLag(NamedTuple):
     """One look; trends are records a second since the look before, by partition."""
 
     group_id: str
@@ -34,7 +34,7 @@ class Look(NamedTuple):
         return max((age for row in self.rows if (age := row.seconds(self.now_ms)) is not None), default=None)
 
 
-def looks(cluster: Nodes, group: GroupInCluster, *, read_committed: bool) -> Iterator[Look]:
+def looks(cluster: Nodes, group: GroupInCluster, *, read_committed: bool) -> Iterator[GroupLag]:
     """A look each time that one is taken."""
     before: dict[TopicPartition, int | None] = {}
     before_ms = 0.0
@@ -44,11 +44,11 @@ def looks(cluster: Nodes, group: GroupInCluster, *, read_committed: bool) -> Ite
         at_ms = cluster.clock.monotonic_ms()
         there = {(row.topic, row.partition): row.lag for row in rows}
         trends = {key: lag_trend(before.get(key), lag, at_ms - before_ms) for key, lag in there.items()}
-        yield Look(group.group_id, cluster.clock.wall_ms(), rows, trends)
+        yield GroupLag(group.group_id, cluster.clock.wall_ms(), rows, trends)
         before, before_ms = there, at_ms
 
 
-def show(found: Iterator[Look], most: int | None, pause: Callable[[], None], *, as_data: bool) -> None:
+def show(found: Iterator[GroupLag], most: int | None, pause: Callable[[], None], *, as_data: bool) -> None:
     """Prints the looks, all of them until Ctrl-C; as_data: a JSON object on a line for each."""
     try:
         for number, look in enumerate(islice(found, most)):
@@ -64,7 +64,7 @@ def show(found: Iterator[Look], most: int | None, pause: Callable[[], None], *, 
         pass
 
 
-def _print(look: Look, *, with_trend: bool) -> None:
+def _print(look: GroupLag, *, with_trend: bool) -> None:
     oldest = "" if look.oldest_s is None else f", the oldest is {look.oldest_s:.1f} s old"
     at = f"{local_time(round(look.now_ms))}  " if with_trend else ""
     say(f"{at}{printable(look.group_id)}: {counted(look.total, 'record')} behind{oldest}")
@@ -86,7 +86,7 @@ def _print(look: Look, *, with_trend: bool) -> None:
     table(("topic", "partition", "committed", "end offset", "lag", "seconds", *trend_head, "member"), rows)
 
 
-def _data(look: Look) -> dict[str, object]:
+def _data(look: GroupLag) -> dict[str, object]:
     """In the REST API's names."""
     return {
         "consumer_group_id": look.group_id,

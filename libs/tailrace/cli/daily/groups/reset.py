@@ -13,7 +13,9 @@ from tailrace.cli.daily.connection import counted, say, table
 from tailrace.cli.daily.groups.cluster import GroupInCluster, leaders_of, topic_names
 from tailrace.cli.daily.nodes import Nodes
 from tailrace.cli.daily.refusals import RefusedError
-from tailrace.kafka.offset_reset import (
+from tailrace.metadata.moves import Partition
+from tailrace.printable import printable
+from tailrace.reading.offset_reset import (
     NewOffset,
     OffsetReset,
     To,
@@ -24,8 +26,7 @@ from tailrace.kafka.offset_reset import (
     plan,
     write_csv,
 )
-from tailrace.metadata.moves import Partition
-from tailrace.printable import printable
+from tailrace.reading.topic_regex import matching_topics
 
 _WISHES: Final[Mapping[str, Callable[[str, float], OffsetReset]]] = {
     "--to-earliest": lambda _, now_ms: OffsetReset(To.EARLIEST),
@@ -145,15 +146,10 @@ def _check_known(cluster: Nodes, partitions: set[Partition]) -> None:
 
 
 def _matching(cluster: Nodes, pattern: str) -> list[str]:
-    import re2  # here, as a command without --topic-regex does not need it
-
-    options = re2.Options()
-    options.log_errors = False
     try:
-        expression = re2.compile(pattern, options)
-    except re2.error:
-        raise typer.BadParameter(f"--topic-regex {pattern}: not a regular expression in RE2's syntax") from None
-    found = sorted(name for name in topic_names(cluster) if expression.fullmatch(name))
+        found = matching_topics(pattern, topic_names(cluster))
+    except ValueError as wrong:
+        raise typer.BadParameter(f"--topic-regex {wrong}") from None
     if not found:
         raise RefusedError(f"no topic matches {pattern}; `tailrace topic list` names the topics")
     return found

@@ -7,27 +7,23 @@ import re
 from collections import defaultdict
 from collections.abc import Iterable
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 from tailrace.errors import ApiError, ErrorCode
-from tailrace.kafka.described_groups import (
-    DescribedGroup,
-    DescribedGroupMember,
-    is_of_another_kind,
-    of_classic,
-    of_consumer,
-)
+from tailrace.kafka.described_groups import DescribedGroup, is_of_another_kind, of_classic, of_consumer
 from tailrace.kafka.ids import TopicPartition
-from tailrace.kafka.lag import lag
+from tailrace.kafka.lag import PartitionLag, partition_lags
 from tailrace.kafka.topics import GROUP_METADATA_TOPIC
 from tailrace.metadata.moves import portions
-from tailrace.wire.hot.list_offsets import latest_offsets_request
+from tailrace.reading.next_records import next_timestamps, unread
+from tailrace.wire.hot.list_offsets import LATEST, list_offsets_request
 from tailrace.wire.messages import (
     ApiMessage,
     ConsumerGroupDescribeRequest,
     DeleteGroupsRequest,
     DescribeGroupsRequest,
     ListGroupsRequest,
+    ListGroupsResponse,
     OffsetFetchRequest,
 )
 from tailrace_gateway.rest.backend import AdminBackend
@@ -35,20 +31,6 @@ from tailrace_gateway.rest.errors import check, not_found
 
 OFFSET_FETCH_BY_NAME = 9  # v10 addresses topics by id (KIP-848)
 LIST_OFFSETS_VERSION = 7
-
-
-class PartitionLag(NamedTuple):
-    """How far a group is behind on one partition; the member is the one that has it now."""
-
-    topic: str
-    partition: int
-    current_offset: int
-    log_end_offset: int
-    member: DescribedGroupMember | None
-
-    @property
-    def lag(self) -> int:
-        return lag(self.current_offset, self.log_end_offset)
 
 
 def constant_case(word: str) -> str:
@@ -64,7 +46,7 @@ async def list_groups(backend: AdminBackend) -> list[DescribedGroup]:
     return await backend.run(partial(_by_id, answers))
 
 
-def _by_id(answers: Iterable[Any]) -> list[DescribedGroup]:
+def _by_id(answers: Iterable[ListGroupsResponse]) -> list[DescribedGroup]:
     found: dict[str, DescribedGroup] = {}
     for row in (row for answer in answers for row in answer.groups):
         state, kind = constant_case(row.group_state), constant_case(row.group_type or "classic")
@@ -103,13 +85,19 @@ async def _ask(backend: AdminBackend, group_id: str, request: ApiMessage) -> Any
         raise
 
 
-async def lags(backend: AdminBackend, group: DescribedGroup, only: TopicPartition | None = None) -> list[PartitionLag]:
-    """The lag of every partition (or one) that the group has committed an offset for, by topic and partition."""
-    offsets = await committed(backend, group.group_id)
-    wanted = [pair for pair in offsets if only in (None, pair)]
-    ends = await end_offsets(backend, wanted)
-    owners = {pair: member for member in group.members for pair in member.partitions}
-    return [PartitionLag(*pair, offsets[pair], ends[pair], owners.get(pair)) for pair in sorted(wanted)]
+async def lags(
+    backend: AdminBackend, group: DescribedGroup, only: TopicPartition | None = None, *, read_committed: bool = False
+) -> list[PartitionLag]:
+    """The lag of every partition (or one) that the group has committed an offset for or reads, by topic and partition.
+
+    read_committed: up to the last stable offset, else up to the high watermark.
+    """
+    offsets = {key: offset for key, offset in (await committed(backend, group.group_id)).items() if only in (None, key)}
+    ends = await log_offsets(backend, offsets, read_committed=read_committed)
+    image = backend.image()
+    leaders = {key: image.leader(*key) for key in offsets}
+    timestamps = await next_timestamps(backend.ask_broker, unread(leaders, offsets, ends))
+    return partition_lags(group, offsets, ends, timestamps, only)
 
 
 async def committed(backend: AdminBackend, group_id: str) -> dict[TopicPartition, int]:
@@ -128,24 +116,27 @@ async def committed(backend: AdminBackend, group_id: str) -> dict[TopicPartition
     return offsets
 
 
-async def end_offsets(backend: AdminBackend, wanted: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
-    """The high watermarks, asked of each leader once; LEADER_NOT_AVAILABLE where there is none."""
+async def log_offsets(
+    backend: AdminBackend, wanted: Iterable[TopicPartition], timestamp: int = LATEST, *, read_committed: bool = False
+) -> dict[TopicPartition, int]:
+    """The offsets at a timestamp, asked of each leader once; LEADER_NOT_AVAILABLE where there is none."""
     by_leader: dict[int, list[TopicPartition]] = defaultdict(list)
     for topic, partition in wanted:
         leader = backend.image().leader(topic, partition)
         if leader < 0:
             raise ApiError(ErrorCode.LEADER_NOT_AVAILABLE, f"{topic}-{partition} has no leader.")
         by_leader[leader].append((topic, partition))
-    answers = await asyncio.gather(*(_ends_at(backend, leader, pairs) for leader, pairs in by_leader.items()))
+
+    async def ask(leader: int, pairs: list[TopicPartition]) -> dict[TopicPartition, int]:
+        offsets: dict[TopicPartition, int] = {}
+        for portion in portions(dict.fromkeys(pairs)):
+            topics = {topic: [index for index, _ in rows] for topic, rows in portion}
+            request = list_offsets_request(topics, timestamp, read_committed=read_committed)
+            for topic in (await backend.ask_broker(leader, request, LIST_OFFSETS_VERSION)).topics:
+                for partition in topic.partitions:
+                    check(partition.error_code)
+                    offsets[topic.name, partition.partition_index] = partition.offset
+        return offsets
+
+    answers = await asyncio.gather(*(ask(leader, pairs) for leader, pairs in by_leader.items()))
     return {pair: offset for answer in answers for pair, offset in answer.items()}
-
-
-async def _ends_at(backend: AdminBackend, leader: int, pairs: list[TopicPartition]) -> dict[TopicPartition, int]:
-    offsets: dict[TopicPartition, int] = {}
-    for portion in portions(dict.fromkeys(pairs)):
-        request = latest_offsets_request({topic: [index for index, _ in rows] for topic, rows in portion})
-        for topic in (await backend.ask_broker(leader, request, LIST_OFFSETS_VERSION)).topics:
-            for partition in topic.partitions:
-                check(partition.error_code)
-                offsets[topic.name, partition.partition_index] = partition.offset
-    return offsets

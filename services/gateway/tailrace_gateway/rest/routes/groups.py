@@ -3,17 +3,30 @@
 from __future__ import annotations
 
 from http import HTTPStatus
+from typing import Annotated, Literal
 
-from fastapi import APIRouter, Response
+from fastapi import APIRouter, Query, Response
 
 from tailrace.kafka.described_groups import DescribedGroup, DescribedGroupMember
+from tailrace.kafka.lag import PartitionLag, lag_trend
 from tailrace_gateway.rest.errors import not_found
-from tailrace_gateway.rest.kafka import groups
-from tailrace_gateway.rest.kafka.groups import PartitionLag
-from tailrace_gateway.rest.models import Assignment, Consumer, ConsumerGroup, Lag, LagSummary, Listing
+from tailrace_gateway.rest.kafka import groups, offset_resets
+from tailrace_gateway.rest.limits import LimitedRoute
+from tailrace_gateway.rest.models import (
+    Assignment,
+    Consumer,
+    ConsumerGroup,
+    Lag,
+    LagSummary,
+    Listing,
+    ResetOffset,
+    ResetWish,
+)
 from tailrace_gateway.rest.scope import ClusterScope, InCluster, Part
 
-router = APIRouter(prefix="/v3/clusters/{cluster_id}/consumer-groups", tags=["Consumer group"])
+router = APIRouter(
+    route_class=LimitedRoute, prefix="/v3/clusters/{cluster_id}/consumer-groups", tags=["Consumer group"]
+)
 
 
 def group_of(scope: ClusterScope, group: DescribedGroup) -> ConsumerGroup:
@@ -53,9 +66,10 @@ def _lag_path(topic: str, partition: int) -> tuple[Part, ...]:
     return ("lags", topic, "partitions", partition)
 
 
-def lag_of(scope: ClusterScope, group_id: str, row: PartitionLag) -> Lag:
+def lag_of(scope: ClusterScope, group_id: str, row: PartitionLag, trend: float | None = None) -> Lag:
     """A partition's lag as a resource; an unassigned one has an empty consumer id."""
     member = row.member
+    assert row.current_offset is not None and row.log_end_offset is not None and row.lag is not None
     return Lag(
         metadata=scope.metadata("consumer-groups", group_id, *_lag_path(row.topic, row.partition)),
         cluster_id=scope.cluster_id,
@@ -68,12 +82,17 @@ def lag_of(scope: ClusterScope, group_id: str, row: PartitionLag) -> Lag:
         current_offset=row.current_offset,
         log_end_offset=row.log_end_offset,
         lag=row.lag,
+        lag_seconds=row.seconds(scope.clock.wall_ms()),
+        next_timestamp_ms=row.next_timestamp_ms,
+        lag_trend=trend,
     )
 
 
 def summary_of(scope: ClusterScope, group_id: str, rows: list[PartitionLag]) -> LagSummary:
     """The group's total, and the partition that is furthest behind."""
-    worst = max(rows, key=lambda row: row.lag, default=None)
+    known = [row for row in rows if row.lag is not None]
+    worst = max(known, key=lambda row: row.lag or 0, default=None)
+    now_ms = scope.clock.wall_ms()
     member = worst.member if worst else None
     here = ("consumer-groups", group_id)
     return LagSummary(
@@ -85,8 +104,10 @@ def summary_of(scope: ClusterScope, group_id: str, rows: list[PartitionLag]) -> 
         max_lag_client_id=member.client_id if member else "",
         max_lag_topic_name=worst.topic if worst else None,
         max_lag_partition_id=worst.partition if worst else None,
-        max_lag=worst.lag if worst else 0,
-        total_lag=sum(row.lag for row in rows),
+        max_lag=(worst and worst.lag) or 0,
+        max_lag_seconds=max((age for row in known if (age := row.seconds(now_ms)) is not None), default=None),
+        total_lag=sum(row.lag or 0 for row in known),
+        uncommitted_partition_count=sum(row.current_offset is None for row in rows),
         max_lag_consumer=scope.link(*here, "consumers", member.member_id) if member else None,
         max_lag_partition=scope.link("topics", worst.topic, "partitions", worst.partition) if worst else None,
     )
@@ -178,25 +199,77 @@ async def get_assignment(
     raise not_found(f"Consumer {consumer_id} does not read {topic_name}-{partition_id}.")
 
 
+IsolationLevel = Annotated[Literal["read_uncommitted", "read_committed"], Query()]
+
+
+async def _lags(
+    scope: ClusterScope, group_id: str, isolation_level: str, only: tuple[str, int] | None = None
+) -> list[PartitionLag]:
+    group = await groups.describe(scope.backend, group_id)
+    return await groups.lags(scope.backend, group, only, read_committed=isolation_level == "read_committed")
+
+
 @router.get("/{group_id}/lags", response_model=Listing[Lag])
-async def list_lags(scope: InCluster, group_id: str) -> Response:
-    """Lists how far the group is behind, by partition."""
-    lags = await groups.lags(scope.backend, await groups.describe(scope.backend, group_id))
-    rows = (lag_of(scope, group_id, row) for row in lags)
+async def list_lags(
+    scope: InCluster,
+    group_id: str,
+    isolation_level: IsolationLevel = "read_uncommitted",
+    trend_ms: Annotated[int, Query(ge=0, le=10_000)] = 0,
+) -> Response:
+    """Lists how far the group is behind, by partition, up to the high watermark or (read_committed) the last stable
+    offset. With trend_ms it looks twice, that time apart.
+    """
+    before: dict[tuple[str, int], int | None] = {}
+    began_ms = scope.clock.monotonic_ms()
+    if trend_ms:
+        before = {(row.topic, row.partition): row.lag for row in await _lags(scope, group_id, isolation_level)}
+        await scope.clock.sleep(trend_ms)
+    found = [row for row in await _lags(scope, group_id, isolation_level) if row.current_offset is not None]
+    elapsed_ms = scope.clock.monotonic_ms() - began_ms
+    rows = (
+        lag_of(scope, group_id, row, lag_trend(before.get((row.topic, row.partition)), row.lag, elapsed_ms))
+        for row in found
+    )
     return await scope.listed("KafkaConsumerLagList", ("consumer-groups", group_id, "lags"), rows)
 
 
 @router.get("/{group_id}/lags" + _PARTITION)
-async def get_lag(scope: InCluster, group_id: str, topic_name: str, partition_id: int) -> Lag:
+async def get_lag(
+    scope: InCluster,
+    group_id: str,
+    topic_name: str,
+    partition_id: int,
+    isolation_level: IsolationLevel = "read_uncommitted",
+) -> Lag:
     """Says how far the group is behind on one partition; 404 where it has committed nothing."""
-    group = await groups.describe(scope.backend, group_id)
-    for row in await groups.lags(scope.backend, group, (topic_name, partition_id)):
-        return lag_of(scope, group_id, row)
+    for row in await _lags(scope, group_id, isolation_level, (topic_name, partition_id)):
+        if row.current_offset is not None:
+            return lag_of(scope, group_id, row)
     raise not_found(f"Consumer group {group_id} has no committed offset of {topic_name}-{partition_id}.")
 
 
 @router.get("/{group_id}/lag-summary")
-async def get_lag_summary(scope: InCluster, group_id: str) -> LagSummary:
+async def get_lag_summary(
+    scope: InCluster, group_id: str, isolation_level: IsolationLevel = "read_uncommitted"
+) -> LagSummary:
     """Sums up how far the group is behind."""
-    rows = await groups.lags(scope.backend, await groups.describe(scope.backend, group_id))
-    return summary_of(scope, group_id, rows)
+    return summary_of(scope, group_id, await _lags(scope, group_id, isolation_level))
+
+
+@router.post("/{group_id}/offsets:reset")
+async def reset_offsets(scope: InCluster, group_id: str, wish: ResetWish) -> Listing[ResetOffset]:
+    """Moves the committed offsets of a group without members; with validate_only it says what it would do."""
+    rows = await offset_resets.reset(scope.backend, group_id, wish, scope.clock.wall_ms())
+    data = [
+        ResetOffset(
+            cluster_id=scope.cluster_id,
+            consumer_group_id=group_id,
+            topic_name=row.topic,
+            partition_id=row.partition,
+            current_offset=row.current_offset,
+            new_offset=row.new_offset,
+        )
+        for row in rows
+    ]
+    here = scope.listing("consumer-groups", group_id, "offsets:reset")
+    return Listing(kind="TailraceOffsetResetList", metadata=here, data=data)

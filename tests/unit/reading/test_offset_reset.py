@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tailrace.kafka.offset_reset import (
-    EARLIEST_TIMESTAMP,
-    LATEST_TIMESTAMP,
+from tailrace.reading.offset_reset import (
     NewOffset,
     OffsetReset,
     To,
@@ -17,6 +15,7 @@ from tailrace.kafka.offset_reset import (
     plan,
     write_csv,
 )
+from tailrace.reading.start import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP
 
 A, B = ("a", 0), ("b", 1)
 COMMITTED = {A: 5}

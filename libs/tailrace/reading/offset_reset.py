@@ -15,9 +15,8 @@ from enum import Enum
 from typing import Final, NamedTuple
 
 from tailrace.kafka.ids import TopicPartition
+from tailrace.reading.start import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP
 
-EARLIEST_TIMESTAMP: Final = -2  # of ListOffsets
-LATEST_TIMESTAMP: Final = -1
 NO_OFFSET: Final = -1  # of ListOffsets: no record is as new
 _DURATION = re.compile(
     r"P(?=.)(?:(?P<days>\d{1,9})D)?(?:T(?=.)(?:(?P<hours>\d{1,9})H)?(?:(?P<minutes>\d{1,9})M)?"
