@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 from tailrace.errors import ErrorCode
@@ -106,3 +107,8 @@ def test_nothing_is_lost_and_the_order_stays_while_others_go() -> None:
     assert [(needed, operation) for needed, operation, _ in queue if not operation.done] == waiting
     queue.reach(5000)
     assert all(operation.done for _, operation in waiting)
+
+
+def test_an_empty_queue_takes_little() -> None:
+    """Every partition has three, and a broker tens of thousands of partitions that are idle."""
+    assert sys.getsizeof(OffsetQueue()) <= 96
