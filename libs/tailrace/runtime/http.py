@@ -95,6 +95,8 @@ async def serve_pages(pages: Pages, host: str, port: int, clock: Clock) -> async
             connections.admit(writer, peer[0] if peer else "", writer.transport.abort)
             head = await reader.readuntil(b"\r\n\r\n")
             await pages.prepare(head)
+            if writer.is_closing():
+                return  # it took too long, and uvloop refuses the write
             writer.write(respond(pages, head))
             await writer.drain()
             writer.close()
