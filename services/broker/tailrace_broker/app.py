@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import partial
@@ -98,17 +98,10 @@ from tailrace_broker.waiting.purgatory import Purgatory
 class OpenBroker:
     """A broker that runs."""
 
-    def __init__(
-        self,
-        broker: Broker,
-        lifecycle: Lifecycle,
-        addresses: dict[str, str],
-        before_metrics: Callable[[], Awaitable[None]],
-    ) -> None:
+    def __init__(self, broker: Broker, lifecycle: Lifecycle, addresses: dict[str, str]) -> None:
         self.broker = broker
         self.addresses = addresses
         self.ready = lifecycle.unfenced
-        self.before_metrics = before_metrics
 
     def health(self) -> dict[str, bool]:
         """Metadata stale means the controller is away; the data plane goes on."""
@@ -147,7 +140,7 @@ async def open_broker(config: Config, environment: Environment) -> AsyncIterator
                         in_background(cleaner.run()),
                         in_background(listener.hanging.run()),
                     ):
-                        yield OpenBroker(broker, lifecycle, listener.addresses, listener.partition_metrics.prepare)
+                        yield OpenBroker(broker, lifecycle, listener.addresses)
                     if config.controlled_shutdown_enable:
                         await lifecycle.shut_down()
             await close_broker(broker, follower, lifecycle.broker_epoch)
@@ -358,7 +351,6 @@ class BrokerListener:
     data_path: DataPath
     adopted: Adopted
     hanging: HangingTransactions
-    partition_metrics: PartitionMetrics
 
 
 @asynccontextmanager
@@ -370,7 +362,7 @@ async def open_listener(
     coordinators = Coordinators(follower, environment.boot_id, environment.secret, config.request_timeout_ms)
     open_transactions = LedTransactions(topics, broker.config, clock)
     hanging = HangingTransactions(open_transactions.by_partition, coordinators, clock)
-    partition_metrics = PartitionMetrics(environment.registry, open_transactions.count, hanging.by_partition)
+    PartitionMetrics(environment.registry, open_transactions.count, hanging.by_partition)
     producer_ids = ProducerIds(topics.node, follower.ask_controller)
     memory = RoleMemory(RequestMemory(config.queued_max_request_bytes))
     RoleMemoryMetrics(environment.registry, memory)
@@ -439,7 +431,7 @@ async def open_listener(
             stack.push_async_callback(client.close)
             endpoints.append(client_endpoint(config, client))
             addresses["client"] = ",".join(str(address) for address in client.addresses)
-        yield BrokerListener(server, endpoints, addresses, data_path, adopted, hanging, partition_metrics)
+        yield BrokerListener(server, endpoints, addresses, data_path, adopted, hanging)
 
 
 def service_of(

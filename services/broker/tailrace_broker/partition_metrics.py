@@ -1,8 +1,8 @@
-"""The metrics of partitions and their transactions, in the words of Kafka's ReplicaManager; counted before a scrape."""
+"""The metrics of partitions and their transactions, in the words of Kafka's ReplicaManager; counted when scraped."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 
 from prometheus_client import CollectorRegistry
 from prometheus_client.core import GaugeMetricFamily, Metric
@@ -14,27 +14,22 @@ _LABELS = ["topic", "partition"]
 
 
 class PartitionMetrics(Collector):
-    """`counts` is as of the last `prepare`."""
+    """Counts in one loop: a page that waits for turns beside dozens of long requests comes too late for its reader."""
 
     def __init__(
         self,
         registry: CollectorRegistry,
-        count: Callable[[], Awaitable[PartitionCounts]],
+        count: Callable[[], PartitionCounts],
         hanging: Callable[[], list[tuple[str, int, int]]],
     ) -> None:
         """hanging: (topic, partition, transactions that hang there)."""
-        self.counts = PartitionCounts()
         self._count = count
         self._hanging = hanging
         registry.register(self)
 
-    async def prepare(self) -> None:
-        """Counts partitions, for the collect that follows."""
-        self.counts = await self._count()
-
     def collect(self) -> list[Metric]:
-        """What `prepare` has counted."""
-        counts = self.counts
+        """Counts everything now."""
+        counts = self._count()
         figures = (
             ("partitions", "Partitions with a replica here", counts.replicas),
             ("leaders", "Partitions led here", counts.led),
@@ -50,16 +45,16 @@ class PartitionMetrics(Collector):
             ("ongoing_transactions", "Open transactions in all partitions here", counts.open_transactions),
         )
         found = [GaugeMetricFamily(f"tailrace_{name}", text, value=value) for name, text, value in figures]
-        return [*found, *self._by_partition()]
+        return [*found, *self._by_partition(counts)]
 
-    def _by_partition(self) -> list[Metric]:
+    def _by_partition(self, counts: PartitionCounts) -> list[Metric]:
         opened = GaugeMetricFamily(
             "tailrace_open_transactions", "Transactions that are open in the log here.", labels=_LABELS
         )
         late = GaugeMetricFamily(
             "tailrace_late_transactions", "Those that should have been ended long ago (KIP-664).", labels=_LABELS
         )
-        for topic, index, open_count, late_count in self.counts.transactions:
+        for topic, index, open_count, late_count in counts.transactions:
             opened.add_metric([topic, str(index)], open_count)
             if late_count:
                 late.add_metric([topic, str(index)], late_count)

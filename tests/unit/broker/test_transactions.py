@@ -111,16 +111,15 @@ def open_transactions(broker: Running) -> LedTransactions:
 async def test_a_transaction_that_nobody_ends_is_counted(tmp_path: Path) -> None:
     async with running(tmp_path) as broker:
         write(broker, data_batch(7))  # of 1970
-        assert (await open_transactions(broker).count()).with_late_transactions == 1
+        assert open_transactions(broker).count().with_late_transactions == 1
         write(broker, marker_batch(7, COMMIT))
-        assert not (await open_transactions(broker).count()).with_late_transactions
+        assert not open_transactions(broker).count().with_late_transactions
 
 
 async def test_the_metrics_name_the_partitions_with_open_late_and_hanging_transactions(tmp_path: Path) -> None:
     async with running(tmp_path) as broker:
         write(broker, data_batch(7))
         metrics = PartitionMetrics(CollectorRegistry(), open_transactions(broker).count, lambda: [("t", 0, 1)])
-        await metrics.prepare()
         families = {family.name: family.samples for family in metrics.collect()}
         for name in ("open", "late", "hanging"):
             (sample,) = families[f"tailrace_{name}_transactions"]

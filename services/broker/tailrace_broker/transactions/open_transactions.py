@@ -53,10 +53,10 @@ class LedTransactions:
             if partition.opened is not None and partition.leader == self._topics.node_id:
                 yield _of(partition, now_ms, late_ms)
 
-    async def count(self) -> PartitionCounts:
-        """Partitions and their open transactions, for the metrics; a partition deleted meanwhile may be counted."""
+    def count(self) -> PartitionCounts:
+        """Partitions and their open transactions, for the metrics."""
         late_ms = late_after_ms(self._config.current)
-        return await counted(self._topics.each(), self._topics.node_id, self._clock.wall_ms(), late_ms)
+        return counted(self._topics.partitions(), self._topics.node_id, self._clock.wall_ms(), late_ms)
 
 
 def _of(partition: Partition, now_ms: float, late_ms: int) -> list[OpenTransaction]:

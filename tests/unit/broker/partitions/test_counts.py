@@ -2,17 +2,31 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 
 from support.broker import running
+from support.waiting import turns_until
+from tailrace.net.turns import turns
+
+_LONG_REQUESTS = 40
 
 
-async def test_the_metrics_say_what_was_counted_last(tmp_path: Path) -> None:
+async def test_a_scrape_counts_at_once_beside_many_long_requests(tmp_path: Path) -> None:
     async with running(tmp_path) as node:
-        metrics = node.listener.partition_metrics
-        metrics.collect()
-        assert metrics.counts.replicas == 0
-        await metrics.prepare()
-        metrics.collect()
-        some = list(node.broker.topics.partitions())
-        assert metrics.counts.replicas == metrics.counts.led == len(some) > 1
+        begun = 0
+
+        async def long_request() -> None:
+            nonlocal begun
+            begun += 1
+            async for _ in turns(range(1_000_000_000)):
+                pass
+
+        requests = [asyncio.create_task(long_request()) for _ in range(_LONG_REQUESTS)]
+        await turns_until(lambda: begun == _LONG_REQUESTS)
+        count = len(list(node.broker.topics.partitions()))
+        for name in ("partitions", "leaders"):
+            assert node.environment.registry.get_sample_value(f"tailrace_{name}") == count > 1
+        for request in requests:
+            request.cancel()
+        await asyncio.wait(requests)
