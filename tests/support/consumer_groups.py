@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 from uuid import UUID
 
@@ -79,6 +79,7 @@ class ConsumerDriver(Driver):
         assignor: str | None = None,
         version: int = 1,
         client_id: str = "client",
+        may_describe: Callable[[str], bool] | None = None,
     ) -> Any:
         """One heartbeat: its answer, or the code and message of its refusal."""
         row = ConsumerGroupHeartbeatRequest.TopicPartitions
@@ -97,7 +98,7 @@ class ConsumerDriver(Driver):
             server_assignor=assignor,
             topic_partitions=rows,
         )
-        beat = Heartbeat(request, version, client_id, "/127.0.0.1", f"uuid{self.token + 1}")
+        beat = Heartbeat(request, version, client_id, "/127.0.0.1", f"uuid{self.token + 1}", may_describe)
         token = self._run(self._next(), lambda: self.machine.consumer_heartbeat(self.now_ms, self.token, beat))
         return self.answers.get(token)
 
@@ -112,7 +113,7 @@ class ConsumerDriver(Driver):
         """Does what the machine asked the shell for: matches regular expressions."""
         actions, self.actions = self.actions, []
         for action in actions:
-            found = matches(action.expressions, tuple(self.topics))
+            found = matches(action.expressions, tuple(self.topics), action.may_describe)
             self._run(
                 self._next(),
                 lambda action=action, found=found: self.machine.take_expressions(  # type: ignore[misc]

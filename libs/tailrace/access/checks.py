@@ -60,7 +60,9 @@ class Check:
 
 
 def granted(authorized: Authorized, resource_type: ResourceType, name: str) -> set[int]:
-    """What the client may do with a resource (KIP-430)."""
+    """What the client may do with a resource (KIP-430): nothing where it may not know of it."""
+    if not authorized(AclOperation.DESCRIBE, resource_type, name):
+        return set()
     return {int(one) for one in OPERATIONS[resource_type] if authorized(one, resource_type, name)}
 
 

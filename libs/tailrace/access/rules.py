@@ -77,15 +77,17 @@ class _OffsetFetchGroup(Check):
         """Topics that were named are refused; of all topics the client is told of those that it may know."""
         groups = zip(request.groups, response.groups, strict=False) if access.version >= 8 else [(request, response)]
         for asked, answered in groups:
-            for row in list(answered.topics or ()):
+            known = list[object]()
+            for row in answered.topics or ():
                 name = topic(row, access.version, access.topic_name)
-                if name is None or access.authorized(_O.DESCRIBE, _TOPIC, name):
-                    continue
-                if asked.topics is None:
-                    answered.topics.remove(row)
-                for partition in row.partitions:
+                may_know = name is None or access.authorized(_O.DESCRIBE, _TOPIC, name)
+                if may_know or asked.topics is not None:
+                    known.append(row)
+                for partition in () if may_know else row.partitions:
                     partition.error_code = FAILED[_TOPIC]
                     partition.committed_offset, partition.committed_leader_epoch, partition.metadata = -1, -1, ""
+            if len(known) < len(answered.topics or ()):
+                answered.topics = known
 
 
 class _CreatedConfigs(Check):

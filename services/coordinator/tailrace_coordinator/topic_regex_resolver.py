@@ -14,7 +14,7 @@ import re2
 
 from tailrace.errors import ApiError, ErrorCode
 from tailrace.metadata.image import MetadataImage
-from tailrace_coordinator.groups.consumer.expressions import ResolveExpressions
+from tailrace_coordinator.groups.consumer.expressions import MayDescribe, ResolveExpressions
 from tailrace_coordinator.shards.partition_log import OwnedPartition
 
 Report = Callable[[OwnedPartition, ResolveExpressions, dict[str, tuple[str, ...]], int], Awaitable[Any]]
@@ -44,8 +44,12 @@ def compiled(expression: str) -> Any:
         ) from wrong
 
 
-def matches(expressions: Iterable[str], names: Sequence[str]) -> dict[str, tuple[str, ...]]:
+def matches(
+    expressions: Iterable[str], names: Sequence[str], may_describe: MayDescribe | None = None
+) -> dict[str, tuple[str, ...]]:
     """Returns the topics of each expression, in the order of their names: it takes time that grows with both.
+
+    may_describe: whether a topic that matches is among them; each is asked for once.
 
     An expression that the log has and that is refused here has no topics: Apache Kafka takes longer ones.
     """
@@ -57,7 +61,10 @@ def matches(expressions: Iterable[str], names: Sequence[str]) -> dict[str, tuple
             found[expression] = ()
             continue
         found[expression] = tuple(sorted(name for name in names if pattern.fullmatch(name)))
-    return found
+    if may_describe is None:
+        return found
+    known = {name for name in set[str]().union(*found.values()) if may_describe(name)}
+    return {expression: tuple(name for name in some if name in known) for expression, some in found.items()}
 
 
 class TopicRegexResolver:
@@ -83,7 +90,7 @@ class TopicRegexResolver:
     async def _resolve(self, owned: OwnedPartition, action: ResolveExpressions) -> None:
         image = self._image()
         found = await asyncio.get_running_loop().run_in_executor(
-            self._thread, matches, action.expressions, tuple(image.topics)
+            self._thread, matches, action.expressions, tuple(image.topics), action.may_describe
         )
         try:
             await self._report(owned, action, found, image.offset)

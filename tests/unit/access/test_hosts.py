@@ -38,7 +38,11 @@ def test_hosts(pattern: str, host: str, expected: bool) -> None:
 
 @pytest.mark.parametrize("pattern", ["10.0.0.0/33", "10.0.0.0/255.0.0.0", "10.0.0.0/", "/8", "x/8", "::/129", "1::/-1"])
 def test_ranges_that_are_refused(pattern: str) -> None:
-    assert invalid_host(pattern) == f"Invalid CIDR range in host: {pattern}"
+    assert invalid_host(pattern) == f"Invalid CIDR notation '{pattern}': Could not parse [{pattern}]"
+
+
+def test_an_empty_host_is_refused() -> None:
+    assert invalid_host("") == "Host pattern cannot be null or empty"
 
 
 @pytest.mark.parametrize("pattern", ["*", "10.0.0.1", "10.0.0.0/8", "10.1.2.3/8", "2001:db8::/32", "a-name"])

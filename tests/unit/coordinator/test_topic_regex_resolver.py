@@ -45,6 +45,18 @@ def test_an_expression_that_is_refused_has_no_topics_and_the_others_have_theirs(
     assert matches(["(", "orders"], ["orders"]) == {"(": (), "orders": ("orders",)}
 
 
+def test_topics_that_the_member_may_not_know_do_not_match() -> None:
+    asked: list[str] = []
+
+    def may_describe(name: str) -> bool:
+        asked.append(name)
+        return name != "orders-secret"
+
+    found = matches(["orders.*", ".*"], ["orders", "orders-secret", "x"], may_describe)
+    assert found == {"orders.*": ("orders",), ".*": ("orders", "x")}
+    assert sorted(asked) == ["orders", "orders-secret", "x"]
+
+
 async def test_a_group_is_resolved_once_at_a_time_and_all_groups_in_one_thread() -> None:
     told: list[str] = []
 

@@ -354,6 +354,9 @@ async def test_authorized_operations_in_metadata_are_those_that_the_client_has()
     )
     answered = encodes(await metadata.handle(request, at, gateway), ApiKey.METADATA, 9)
     assert (answered.topics[0].authorized_operations, answered.authorized_operations) == ({3, 8}, {8})
+    at = restricted(9, Recorder(lambda asked: asked.operation == "READ" or asked.resource == "TOPIC"))
+    answered = encodes(await metadata.handle(request, at, gateway), ApiKey.METADATA, 9)
+    assert answered.authorized_operations == set()  # of a cluster that it may not describe
     everything = encodes(
         await metadata.handle(request, context(ApiKey.METADATA, 9), gateway), ApiKey.METADATA, 9
     )  # what was encoded for one client is not another's

@@ -6,6 +6,9 @@ group.version is 0, or group.coordinator.rebalance.protocols has no consumer pro
 
 from __future__ import annotations
 
+from functools import partial
+
+from tailrace.access.resources import AclOperation, ResourceType
 from tailrace.errors import ApiError, ErrorCode
 from tailrace.kafka.features import GROUP_VERSION
 from tailrace.net.context import Context
@@ -23,12 +26,14 @@ async def handle(
         raise ApiError(ErrorCode.UNSUPPORTED_VERSION, "The consumer group protocol is not enabled.")
     if request.subscribed_topic_regex:
         compiled(request.subscribed_topic_regex)
+    session = context.connection.session
     beat = Heartbeat(
         request,
         context.api_version,
         context.client_id or "",
-        f"/{context.connection.session.identity.client_host}",  # as java.net.InetAddress prints it
+        f"/{session.identity.client_host}",  # as java.net.InetAddress prints it
         request.member_id or coordinator.new_member_uuid(),
+        partial(session.authorized, AclOperation.DESCRIBE, ResourceType.TOPIC) if session.restricted else None,
     )
     response: ConsumerGroupHeartbeatResponse = await coordinator.groups.ask(
         request, lambda groups, now_ms, token: groups.consumer_heartbeat(now_ms, token, beat)

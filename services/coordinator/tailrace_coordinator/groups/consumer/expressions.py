@@ -6,9 +6,9 @@ none of the topics. A group looks again when topics came or went, at most every 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Final
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Final, TypeAlias
 
 from tailrace.coordination.consumer_group_records import (
     ConsumerGroupMemberMetadata,
@@ -19,6 +19,7 @@ from tailrace_coordinator.groups.consumer.group import ConsumerGroup
 from tailrace_coordinator.groups.decision import GroupDecision
 from tailrace_coordinator.groups.modern.topics import metadata_hash
 
+MayDescribe: TypeAlias = Callable[[str], bool]
 _LEAST_INTERVAL_MS: Final = 10_000
 _LOST_AFTER_MS: Final = 30_000  # the shell did not answer
 
@@ -29,10 +30,19 @@ class ResolveExpressions:
 
     group_id: str
     expressions: tuple[str, ...]
+    may_describe: MayDescribe | None = field(default=None, compare=False)  # of the names that match; None: all
 
 
-def resolve_if_due(decision: GroupDecision, group: ConsumerGroup, member: ConsumerGroupMemberMetadata) -> None:
-    """Has the group's expressions matched where they are new, or where topics may have come or gone."""
+def resolve_if_due(
+    decision: GroupDecision,
+    group: ConsumerGroup,
+    member: ConsumerGroupMemberMetadata,
+    may_describe: MayDescribe | None,
+) -> None:
+    """Has the group's expressions matched where they are new, or where topics may have come or gone.
+
+    As in Kafka, the rights of the member count whose heartbeat it is.
+    """
     own = member.subscribed_topic_regex
     if not own and not group.used_expressions:
         return
@@ -48,7 +58,7 @@ def resolve_if_due(decision: GroupDecision, group: ConsumerGroup, member: Consum
     if is_due or resolution.ended_ms is None:
         resolution.started_ms = now_ms
         resolution.topics_changed = False
-        decision.act(ResolveExpressions(group.group_id, tuple(sorted(used))))
+        decision.act(ResolveExpressions(group.group_id, tuple(sorted(used)), may_describe))
 
 
 def resolved(decision: GroupDecision, group: ConsumerGroup, found: Mapping[str, tuple[str, ...]], version: int) -> None:

@@ -21,7 +21,7 @@ from tailrace.state import size_bytes
 from tailrace.wire.messages import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
 from tailrace_coordinator.groups.assignors.spec import Assignment
 from tailrace_coordinator.groups.consumer.config import consumer_times
-from tailrace_coordinator.groups.consumer.expressions import resolve_if_due
+from tailrace_coordinator.groups.consumer.expressions import MayDescribe, resolve_if_due
 from tailrace_coordinator.groups.consumer.group import LEFT_FOR_A_WHILE_EPOCH, ConsumerGroup, member_size_bytes
 from tailrace_coordinator.groups.consumer.leave import forget, forget_expression, leave, validate_instance
 from tailrace_coordinator.groups.consumer.target import Change, assign, preferred_assignor
@@ -35,13 +35,17 @@ from tailrace_coordinator.groups.modern.topics import metadata_hash
 
 @dataclass(frozen=True, slots=True)
 class Heartbeat:
-    """One request, and its sender. new_member_id: for a member of version 0 that brings no id."""
+    """One request, and its sender. new_member_id: for a member of version 0 that brings no id.
+
+    may_describe: the topics that the sender may know of; None: all.
+    """
 
     request: ConsumerGroupHeartbeatRequest
     api_version: int
     client_id: str
     client_host: str
     new_member_id: str
+    may_describe: MayDescribe | None = None
 
     @property
     def member_id(self) -> str:
@@ -104,13 +108,13 @@ def heartbeat(decision: GroupDecision, groups: Groups, beat: Heartbeat) -> Consu
     member = _subscribe(decision, group, before, beat)
     if member is before.metadata and _is_settled(group, before.current):
         return _answer(
-            decision, group, member, before.current, with_assignment=request.member_epoch == 0 or beat.is_full
+            decision, group, member, before.current, beat, with_assignment=request.member_epoch == 0 or beat.is_full
         )
     change = Change(group, [group.members[before.member_id]] if before.member_id in group.members else [], member)
     epoch = _bump(decision, change, before)
     current = _reconcile(decision, change, before, _target(decision, change, before, epoch), beat.reported)
     with_assignment = request.member_epoch == 0 or beat.is_full or current.assigned != before.current.assigned
-    return _answer(decision, group, member, current, with_assignment=with_assignment)
+    return _answer(decision, group, member, current, beat, with_assignment=with_assignment)
 
 
 def _is_settled(group: ConsumerGroup, current: Current) -> bool:
@@ -124,11 +128,12 @@ def _answer(
     group: ConsumerGroup,
     member: ConsumerGroupMemberMetadata,
     current: Current,
+    beat: Heartbeat,
     *,
     with_assignment: bool,
 ) -> ConsumerGroupHeartbeatResponse:
     """Begins the member's session again and tells it its epoch, and its partitions where they are to be told."""
-    resolve_if_due(decision, group, member)
+    resolve_if_due(decision, group, member, beat.may_describe)
     times = consumer_times(decision, group.group_id)
     decision.schedule(heartbeat_key(group.group_id, member.member_id), times.session_timeout_ms)
     return ConsumerGroupHeartbeatResponse(

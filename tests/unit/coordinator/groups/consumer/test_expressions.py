@@ -32,6 +32,15 @@ def test_a_member_gets_the_topics_of_its_expression_when_they_are_known(driver: 
     assert driver.again().group().expressions["orders.*"].topics == ("orders", "orders-eu")
 
 
+def test_a_member_gets_no_topic_that_it_may_not_know(driver: ConsumerDriver) -> None:
+    consumer = Consumer(driver, "a")
+    consumer.enter(regex="orders.*", may_describe=lambda name: name == "orders")
+    driver.resolve()
+    settle(driver, consumer)
+    assert consumer.owned == {"orders": {0, 1}}
+    assert driver.again().group().expressions["orders.*"].topics == ("orders",)
+
+
 def test_topics_that_come_are_found_after_ten_seconds_and_those_that_go_are_given_back(
     driver: ConsumerDriver,
 ) -> None:
