@@ -18,7 +18,7 @@ from support.assignors import least
 from support.assignors.histories import Shape, history, topic_id, with_assigned
 from support.assignors.kafka import KafkaAssignors
 from support.assignors.measures import loads, moved
-from support.kafka_peer import NEXT_VERSION
+from support.kafka_peer import VERSION
 from tailrace_coordinator.groups.assignors.assignors import ASSIGNORS
 from tailrace_coordinator.groups.assignors.spec import Assignor, GroupAssignment, GroupSpec, MemberSpec, TopicSpec
 
@@ -143,7 +143,7 @@ def main(arguments: list[str]) -> None:
                 report.say(f"{name}, {KINDS[alike]}")
                 rows[name, alike] = measure(name, assign, alike, options.histories, kafka)
         tables = [*moves_table(rows), "", *comparison_table(rows), "", *times_table(kafka)]
-    SECTION.write(tables, arguments, options.output, f"Kafka's classes are those of {NEXT_VERSION}.")
+    SECTION.write(tables, arguments, options.output, f"Kafka's classes are those of {VERSION}.")
 
 
 if __name__ == "__main__":

@@ -7,7 +7,7 @@ from random import Random
 
 import pytest
 
-from support import kafka_peer
+from support import java_tools
 from support.assignors.histories import Shape, history, with_assigned
 from support.assignors.kafka import KafkaAssignors
 from support.assignors.measures import complaints, loads, moved
@@ -20,7 +20,7 @@ HISTORIES, STEPS = 40, 10
 
 @pytest.fixture(scope="module")
 def kafka() -> Iterator[KafkaAssignors]:
-    if absent := kafka_peer.next_missing():
+    if absent := java_tools.missing():
         leave_out(absent)
     with KafkaAssignors() as running:
         yield running

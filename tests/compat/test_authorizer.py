@@ -8,7 +8,7 @@ from random import Random
 
 import pytest
 
-from support import kafka_peer
+from support import java_tools
 from support.access import random_acls
 from support.access.kafka import KafkaAuthorizer
 from support.access.random_acls import Question
@@ -25,7 +25,7 @@ SUPER_USERS = "User:carol"
 
 @pytest.fixture(scope="module")
 def kafka() -> Iterator[KafkaAuthorizer]:
-    if absent := kafka_peer.next_missing():
+    if absent := java_tools.missing():
         leave_out(absent)
     with KafkaAuthorizer() as running:
         yield running

@@ -113,7 +113,7 @@ def java_double(value: float) -> str:
         ("clients", "producer_byte_rate=0", "Quota producer_byte_rate must be greater than 0"),
         ("users", "consumer_byte_rate=-1", "Quota consumer_byte_rate must be greater than 0"),
         ("clients", "producer_byte_rate=1e300", "Proposed value for producer_byte_rate is too large for a LONG."),
-        ("clients", "producer_byte_rate=Infinity", "Proposed value for producer_byte_rate is too large for a LONG."),
+        ("clients", "producer_byte_rate=Infinity", "Quota producer_byte_rate must be a finite number"),
         ("users", "consumer_byte_rate=1.5", "consumer_byte_rate cannot be a fractional value."),
         (
             "ips",

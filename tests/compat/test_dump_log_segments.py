@@ -219,8 +219,8 @@ def test_kafkas_transaction_decoder_reads_what_coordinators_write(tmp_path: Path
     }
     assert rows == [
         *(
-            ("ledger", version, {**common, "transactionStatus": number})
-            for number in range(len(STATES))
+            ("ledger", version, {**common, "transactionStatus": str(status)})
+            for status in STATES
             for version in ("0", "1")
         ),
         (
@@ -230,7 +230,7 @@ def test_kafkas_transaction_decoder_reads_what_coordinators_write(tmp_path: Path
                 "producerId": 8,
                 "producerEpoch": 3,
                 "transactionTimeoutMs": 9_000,
-                "transactionStatus": 2,
+                "transactionStatus": "PrepareCommit",
                 "transactionPartitions": [{"topic": "topic", "partitionIds": [1]}],
                 "transactionLastUpdateTimestampMs": NOW,
                 "transactionStartTimestampMs": NOW,
@@ -262,7 +262,7 @@ def test_a_running_coordinators_log_tells_the_story_of_a_transaction(
     told = [data for name, _, data in transactions_in(replica) if name == producer.name and data]
     assert {(data["producerId"], data["transactionTimeoutMs"]) for data in told} == {(producer_id, 7_000)}
     empty, ongoing, prepared, complete = told
-    assert [data["transactionStatus"] for data in told] == [0, 1, 2, 4]
+    assert [data["transactionStatus"] for data in told] == ["Empty", "Ongoing", "PrepareCommit", "CompleteCommit"]
     partitions = [{"topic": topic.name, "partitionIds": [0]}]
     told_partitions = [data["transactionPartitions"] for data in (empty, ongoing, prepared, complete)]
     assert told_partitions == [None, partitions, partitions, []]

@@ -19,10 +19,11 @@ capability = pytest.mark.capability("numbers out of their range are refused")
 @pytest.mark.parametrize(
     ("key", "value", "message"),
     [
-        ("producer_byte_rate", math.inf, "Proposed value for producer_byte_rate is too large for a LONG."),
+        ("producer_byte_rate", math.inf, "Quota producer_byte_rate must be a finite number"),
         ("consumer_byte_rate", 1e300, "Proposed value for consumer_byte_rate is too large for a LONG."),
         ("consumer_byte_rate", 2.0**63, None),
-        ("producer_byte_rate", -math.inf, "Quota producer_byte_rate must be greater than 0"),
+        ("producer_byte_rate", -math.inf, "Quota producer_byte_rate must be a finite number"),
+        ("request_percentage", math.nan, "Quota request_percentage must be a finite number"),
         ("producer_byte_rate", -1.0, "Quota producer_byte_rate must be greater than 0"),
         ("producer_byte_rate", -0.0, "Quota producer_byte_rate must be greater than 0"),
         ("producer_byte_rate", 0.5, "producer_byte_rate cannot be a fractional value."),

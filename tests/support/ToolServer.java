@@ -8,7 +8,7 @@ import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
 import java.util.Base64;
 import java.util.List;
-import org.apache.kafka.common.utils.Exit;
+import org.apache.kafka.common.utils.internals.Exit;
 
 /**
  * Runs Kafka's own command line tools one after the other in one JVM, because a JVM costs more than a tool's work.
@@ -48,6 +48,9 @@ public class ToolServer {
                 wrapped.getCause().printStackTrace();
                 return 1;
             }
+        } catch (ClassNotFoundException | NoSuchMethodException missing) {
+            missing.printStackTrace(); // of a tool that another version of Kafka has elsewhere
+            return 1;
         } finally {
             for (Runnable hook : hooks) hook.run();
         }

@@ -1,4 +1,4 @@
-"""A Java program beside Kafka's jars of the next version: a line of JSON in, a line of JSON out."""
+"""A Java program beside Kafka's jars: a line of JSON in, a line of JSON out."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class JavaProgram:
     """The JVM; with both of its compilers, because some measure its time."""
 
     def __init__(self, source: Path) -> None:
-        command = ["java", f"-Xmx{HEAP_MB}m", "-cp", f"{kafka_peer.next_libs()}/*", str(source)]
+        command = ["java", f"-Xmx{HEAP_MB}m", "-cp", f"{kafka_peer.libs()}/*", str(source)]
         self.process = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
         )

@@ -15,11 +15,9 @@ from pathlib import Path
 from support.ports import HOST, free_ports
 from support.process import Child
 
-VERSION = "4.3.1"
-NEXT_VERSION = "4.4.0"  # whose classes are asked one by one; no node of it is started
+VERSION = "4.4.0"
 CLUSTER_ID = "dGFpbHJhY2UtcGVlci0wMA"
 CACHE = Path(__file__).resolve().parents[2] / ".cache" / f"kafka-{VERSION}"
-NEXT_CACHE = CACHE.with_name(f"kafka-{NEXT_VERSION}")
 HEAP_MB, START_S = 512, 180
 POM = """<project xmlns="http://maven.apache.org/POM/4.0.0"><modelVersion>4.0.0</modelVersion>
 <groupId>peer</groupId><artifactId>kafka</artifactId><version>1</version><dependencies>
@@ -56,40 +54,22 @@ def libs() -> Path:
 
 
 @functools.cache
-def next_libs() -> Path:
-    """The folder with the jars of the next version; they are fetched as those of the present one."""
-    if (NEXT_CACHE / "libs").is_dir():
-        return NEXT_CACHE / "libs"
-    artifacts = [(group, name, NEXT_VERSION if version == VERSION else version) for group, name, version in ARTIFACTS]
-    return _fetched("libs", artifacts, NEXT_CACHE)
-
-
-def next_missing() -> str | None:
-    """The line that would install what is absent for classes of the next version; None when all is there."""
-    if shutil.which("javac") is None:  # the JVM compiles a program as it starts it
-        return "a Java compiler: apt-get install -y openjdk-17-jdk-headless"
-    if not (NEXT_CACHE / "libs").is_dir() and shutil.which("mvn") is None:
-        return "Maven: apt-get install -y maven"
-    return None
-
-
-@functools.cache
 def streams_libs() -> Path:
     """The folder with the jars of Kafka Streams; they are fetched as those of Kafka."""
     there = CACHE / "streams"
     return there if there.is_dir() else _fetched("streams", STREAMS)
 
 
-def _fetched(folder: str, artifacts: Sequence[tuple[str, str, str]], cache: Path = CACHE) -> Path:
-    cache.mkdir(parents=True, exist_ok=True)
+def _fetched(folder: str, artifacts: Sequence[tuple[str, str, str]]) -> Path:
+    CACHE.mkdir(parents=True, exist_ok=True)
     rows = (f"<groupId>{g}</groupId><artifactId>{a}</artifactId><version>{v}</version>" for g, a, v in artifacts)
-    with tempfile.TemporaryDirectory(dir=cache) as fresh:  # renamed when whole: a broken download leaves nothing behind
+    with tempfile.TemporaryDirectory(dir=CACHE) as fresh:  # renamed when whole: a broken download leaves nothing behind
         pom = POM.format(dependencies="".join(f"<dependency>{r}</dependency>\n" for r in rows))
         Path(fresh, "pom.xml").write_text(pom)
         command = ["mvn", "-q", "-B", "dependency:copy-dependencies", f"-DoutputDirectory={fresh}/libs"]
         subprocess.run(command, cwd=fresh, check=True)
-        Path(fresh, "libs").rename(cache / folder)
-    return cache / folder
+        Path(fresh, "libs").rename(CACHE / folder)
+    return CACHE / folder
 
 
 def classpath() -> str:

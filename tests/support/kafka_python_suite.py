@@ -18,7 +18,7 @@ from xml.etree import ElementTree
 
 ROOT = Path(__file__).resolve().parents[2]
 VERSION = version("kafka-python")  # as constraints.txt pins it
-KAFKA_VERSION = "4.3.1"
+KAFKA_VERSION = "4.4.0"
 TIMEOUT_S = 300
 SERVICE = '''"""What fixtures.py asks of test.service, which the source package lacks: a broker that runs already."""
 

@@ -12,7 +12,7 @@ HEAD = """# Compatibility
 For users that want to know what works with Tailrace: clients, APIs and versions, and the differences from Apache Kafka.
 
 Written by `./test compat tests/protocol/test_bad_input_*.py --write-compatibility` from those scripts; do not edit.
-The same scripts run against Tailrace with one broker, against Tailrace with three, and against Apache Kafka 4.3.1.
+The same scripts run against Tailrace with one broker, against Tailrace with three, and against Apache Kafka 4.4.0.
 """
 CLIENTS = {
     "raw": "wire",
@@ -105,7 +105,7 @@ def differences() -> Sequence[str]:
     """What is known to differ from Kafka, with the reason."""
     from compat.differences import DIFFERENCES
 
-    lines = ["\n## Known differences from Apache Kafka 4.3.1\n", row("what", "Kafka", "Tailrace", "why")]
+    lines = ["\n## Known differences from Apache Kafka 4.4.0\n", row("what", "Kafka", "Tailrace", "why")]
     lines.append(row("---", "---", "---", "---"))
     return [*lines, *(row(item.what, item.kafka, item.tailrace, item.why) for item in DIFFERENCES)]
 

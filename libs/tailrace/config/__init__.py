@@ -1,4 +1,4 @@
-"""Every config of Apache Kafka 4.3.1 and of Tailrace once, and what a role or a topic makes of them. Pure."""
+"""Every config of Apache Kafka 4.4.0 and of Tailrace once, and what a role or a topic makes of them. Pure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every config of Apache Kafka 4.3.1 (kafka.tsv) and of Tailrace (ours.tsv), by the resource that has it.
+"""Every config of Apache Kafka 4.4.0 (kafka.tsv) and of Tailrace (ours.tsv), by the resource that has it.
 
 A line of a table is one key. The columns are those of Kafka's own documentation: `default` is `null` where the key is
 unset and empty where it is an empty text or list; `valid values` is what the key's validator says of itself; `synonyms`

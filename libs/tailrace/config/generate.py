@@ -74,7 +74,7 @@ A password, and a URL that holds one, is refused on the command line, which ever
 are answered null for every password and URL.
 
 Keys marked with * can be changed while the cluster runs, for all brokers or for one, with `tailrace config` or any
-client; topic keys always can. Every other key of Kafka 4.3.1 is accepted and described too, and has no effect:
+client; topic keys always can. Every other key of Kafka 4.4.0 is accepted and described too, and has no effect:
 [compatibility.md](compatibility.md) lists them. Where some are set, one line says so at the start: `tailrace up` prints
 it once for the whole cluster, a role that is started alone logs it.
 """

@@ -63,6 +63,8 @@ class Values:
     delete_records_purgatory_purge_interval_requests: int
     delete_topic_enable: bool
     early_start_listeners: tuple[str, ...] | None
+    errors_deadletterqueue_auto_create_topics_enable: bool
+    errors_deadletterqueue_topic_name_prefix: str
     fetch_max_bytes: int
     fetch_purgatory_purge_interval_requests: int
     follower_fetch_last_tiered_offset_enable: bool
@@ -119,6 +121,7 @@ class Values:
     group_share_record_lock_duration_ms: int
     group_share_session_timeout_ms: int
     group_streams_assignment_interval_ms: int
+    group_streams_assignors: tuple[str, ...]
     group_streams_heartbeat_interval_ms: int
     group_streams_initial_rebalance_delay_ms: int
     group_streams_max_assignment_interval_ms: int
@@ -130,7 +133,9 @@ class Values:
     group_streams_min_heartbeat_interval_ms: int
     group_streams_min_session_timeout_ms: int
     group_streams_num_standby_replicas: int
+    group_streams_rack_aware_assignment_tags: tuple[str, ...]
     group_streams_session_timeout_ms: int
+    group_streams_topology_description_plugin_class: str | None
     health_listen: str
     health_open: bool
     health_port: int
@@ -179,6 +184,8 @@ class Values:
     log_message_timestamp_before_max_ms: int
     log_message_timestamp_type: str
     log_preallocate: bool
+    log_remote_copy_lag_bytes: int
+    log_remote_copy_lag_ms: int
     log_retention_bytes: int
     log_retention_check_interval_ms: int
     log_retention_hours: int
@@ -194,6 +201,7 @@ class Values:
     max_connections: int
     max_connections_per_ip: int
     max_connections_per_ip_overrides: str
+    max_decompressed_message_bytes: int
     max_incremental_fetch_session_cache_slots: int
     max_request_partition_size_limit: int
     message_max_bytes: int
@@ -307,6 +315,8 @@ class Values:
     sasl_login_retry_backoff_ms: int
     sasl_mechanism_controller_protocol: str
     sasl_mechanism_inter_broker_protocol: str
+    sasl_oauthbearer_allow_unverified_audience: bool
+    sasl_oauthbearer_allow_unverified_issuer: bool
     sasl_oauthbearer_assertion_algorithm: str
     sasl_oauthbearer_assertion_claim_aud: str | None
     sasl_oauthbearer_assertion_claim_exp_seconds: int

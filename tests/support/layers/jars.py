@@ -24,11 +24,10 @@ def kafka_classes() -> Path:
 
 
 def compat_peers() -> Path:
-    """Apache Kafka's jars and classes (Maven), those of the next version, kafka-python's own tests (pip)."""
-    from support import kafka_peer, kafka_python_suite
+    """Apache Kafka's jars and classes (Maven), and kafka-python's own tests (pip)."""
+    from support import kafka_python_suite
 
     kafka_classes()
-    kafka_peer.next_libs()
     return kafka_python_suite.folder()
 
 

@@ -1,4 +1,4 @@
-"""The table against what a real Apache Kafka 4.3.1 said of itself (testdata, recorded with DescribeConfigs v4)."""
+"""The table against what a real Apache Kafka 4.4.0 said of itself (testdata, recorded with DescribeConfigs v4)."""
 
 import subprocess
 import sys
@@ -13,7 +13,7 @@ from tailrace.config.definitions import lines
 from tailrace.config.describe import ConfigEntry
 from tailrace.config.validators import validator
 
-TESTDATA = Path(__file__).parent / "testdata" / "kafka-4.3.1-configs.tsv"
+TESTDATA = Path(__file__).parent / "testdata" / "kafka-4.4.0-configs.tsv"
 NO_DEFAULT_IN_KAFKA = {"node.id", "process.roles", "controller.listener.names"}
 # tests/compat/differences.py says why
 OTHER_DEFAULTS = {

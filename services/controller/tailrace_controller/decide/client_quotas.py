@@ -79,14 +79,14 @@ def _alter_one(image: MetadataImage, entry: Any) -> list[ClientQuotaRecord]:
 
 
 def _check_value(key: str, value: float) -> None:
-    """As Apache Kafka; besides, what no client can be held to is no rate: NaN, Infinity, less than a byte a second."""
+    """As Apache Kafka; besides, less than a byte a second is no rate of bytes that a client can be held to."""
     most, of_type = LARGEST.get(key, (None, ""))
+    if not isfinite(value):
+        raise ApiError(ErrorCode.INVALID_REQUEST, f"Quota {key} must be a finite number")
     if value <= 0:
         raise ApiError(ErrorCode.INVALID_REQUEST, f"Quota {key} must be greater than 0")
     if most is not None and value > most:
         raise ApiError(ErrorCode.INVALID_REQUEST, f"Proposed value for {key} is too large for {of_type}.")
-    if not isfinite(value):
-        raise ApiError(ErrorCode.INVALID_REQUEST, f"Quota {key} must be a finite number")
     if most is not None and (value < 1 - _EPSILON or abs(value - int(value + _EPSILON)) > _EPSILON):
         raise ApiError(ErrorCode.INVALID_REQUEST, f"{key} cannot be a fractional value.")
 
