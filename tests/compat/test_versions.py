@@ -16,6 +16,8 @@ from compat.version_table import ROWS, Stage, settled
 from support.raw import REQUESTS, Raw, build, framed, request_header
 from support.stage import metadata_request
 from support.targets import Target
+from tailrace.wire.apis import APIS
+from tailrace_gateway.handlers.api_versions import ADVERTISED_FROM
 
 LIST_GROUPS, CREATE_TOPICS, DESCRIBE_QUORUM = 16, 19, 55
 TIMES = ("last_fetch_timestamp", "last_caught_up_timestamp")
@@ -24,6 +26,14 @@ GOLDEN = Path(__file__).with_name("golden") / "versions.json"
 ADVERTISED_BUT_CLOSED = {0: (0, 1, 2)}
 FOR_BROKERS_ALONE = {24: (4, 5)}  # at Kafka without an authorizer clients are answered, too
 CLUSTER_AUTHORIZATION_FAILED = 31
+# By the reason; differences.py has the same reasons.
+NOT_SERVED = {
+    "there is no SASL": (17, 36),
+    "there are no delegation tokens": (38, 39, 40, 41),
+    "there are no share groups": (76, 77, 78, 79, 83, 84, 85, 86, 87, 90, 91, 92),
+    "there are no streams groups": (88, 89, 93),
+    "controllers are members by their settings": (80, 81, 94),
+}
 
 
 def name_of(key: int) -> str:
@@ -114,6 +124,14 @@ def test_every_advertised_version_is_one_that_a_script_shows(target: Target) -> 
     assert set(served) <= set(ROWS)
     for key, (low, high) in served.items():
         assert {str(v) for v in range(low, high + 1)} - {"0", "1", "2"} <= set(golden()[name_of(key)]), name_of(key)
+
+
+@pytest.mark.only("kafka")
+def test_every_version_that_kafka_advertises_is_served(target: Target) -> None:
+    kafkas = target.served()
+    ours = {key: (ADVERTISED_FROM.get(key, api.min_version), api.max_version) for key, api in APIS.items()}
+    assert {key: served for key, served in kafkas.items() if key in ours} == ours
+    assert kafkas.keys() - ours.keys() <= {key for keys in NOT_SERVED.values() for key in keys}
 
 
 @pytest.mark.capability("ApiVersions of an unknown version: v0 body, error 35")

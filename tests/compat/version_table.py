@@ -257,7 +257,14 @@ def list_groups(stage: Stage, version: int) -> list[Ask]:
 
 
 def api_versions(stage: Stage, version: int) -> list[Ask]:
-    return [Ask(build(18, client_software_name="raw", client_software_version="1"))]
+    def ask(**fields: Any) -> Ask:
+        return Ask(build(18, client_software_name="raw", client_software_version="1", **fields))
+
+    if version < 5:
+        return [ask()]
+    here = stage.target.ask(build(3, topics=[]), 5).cluster_id  # KIP-1242: both are checked, where both are given
+    meant = [(None, -1), (here, 0), (here, 77), ("elsewhere", 0), (here, -1), (None, 0)]
+    return [ask(cluster_id=cluster_id, node_id=node_id) for cluster_id, node_id in meant]
 
 
 def create_topics(stage: Stage, version: int) -> list[Ask]:
@@ -335,10 +342,8 @@ def txn_offset_commit(stage: Stage, version: int) -> list[Ask]:
     name, _ = stage.transactional_id
     fields = {"transactional_id": name, "group_id": stage.group, "producer_id": 77, "producer_epoch": 0}
     row = {"partition_index": 0, "committed_offset": 1}
-    return [
-        Ask(build(28, **fields, topics=[{"name": topic, "partitions": [row]}]), stage.group_node)
-        for topic in (stage.topic.name, MISSING)
-    ]
+    keys = [topic_key(topic, version, 6, "name") for topic in (stage.topic, None)]
+    return [Ask(build(28, **fields, topics=[{**key, "partitions": [row]}]), stage.group_node) for key in keys]
 
 
 def update_features(stage: Stage, version: int) -> list[Ask]:

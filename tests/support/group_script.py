@@ -206,7 +206,7 @@ async def members(ask: Ask, member: str) -> None:
         m.OffsetDeleteRequest(group_id="s1"),
     ):
         await ask(refused, 0)
-    for version in (0, 1, 2):
+    for version in range(4):
         await ask(m.DeleteGroupsRequest(groups_names=["j3", "nobody", ""]), version)
 
 

@@ -14,6 +14,7 @@ from typing import Any, Self
 import kafka.protocol
 from kafka.protocol.api_message import ApiMessage
 
+from tailrace.wire import descriptors
 from tailrace.wire.library import struct_of
 
 API_VERSIONS = 18
@@ -39,32 +40,23 @@ class UnregisterBrokerResponse(ApiMessage, load_json="support.schemas"):
     """KIP-631; kafka-python has none."""
 
 
-_SCHEMAS = "tailrace.wire.descriptors"  # which tests/protocol holds against kio's
-
-
-class ConsumerGroupHeartbeatRequest(ApiMessage, load_json=_SCHEMAS):
-    """KIP-848; kafka-python has none."""
-
-
-class ConsumerGroupHeartbeatResponse(ApiMessage, load_json=_SCHEMAS):
-    """KIP-848; kafka-python has none."""
-
-
-class ConsumerGroupDescribeRequest(ApiMessage, load_json=_SCHEMAS):
-    """KIP-848; kafka-python has none."""
-
-
-class ConsumerGroupDescribeResponse(ApiMessage, load_json=_SCHEMAS):
-    """KIP-848; kafka-python has none."""
-
-
+# Versions that kafka-python does not have; tests/protocol holds their schemas against kio's and Kafka's own.
 _OWN = {
-    (64, True): UnregisterBrokerRequest,
-    (64, False): UnregisterBrokerResponse,
-    (68, True): ConsumerGroupHeartbeatRequest,
-    (68, False): ConsumerGroupHeartbeatResponse,
-    (69, True): ConsumerGroupDescribeRequest,
-    (69, False): ConsumerGroupDescribeResponse,
+    (found.API_KEY, found.is_request()): found
+    for found in (
+        UnregisterBrokerRequest,
+        UnregisterBrokerResponse,
+        descriptors.ApiVersionsRequest,
+        descriptors.ApiVersionsResponse,
+        descriptors.ConsumerGroupDescribeRequest,
+        descriptors.ConsumerGroupDescribeResponse,
+        descriptors.ConsumerGroupHeartbeatRequest,
+        descriptors.ConsumerGroupHeartbeatResponse,
+        descriptors.DeleteGroupsRequest,
+        descriptors.DeleteGroupsResponse,
+        descriptors.TxnOffsetCommitRequest,
+        descriptors.TxnOffsetCommitResponse,
+    )
 }
 CLASSES = _classes() | _OWN
 REQUESTS = {key: cls for (key, is_request), cls in CLASSES.items() if is_request}

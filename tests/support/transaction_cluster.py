@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 from uuid import UUID
 
-from support.coordinator import Stage, image
+from support.coordinator import TOPIC_ID, Stage, image
 from tailrace.errors import ErrorCode
 from tailrace.kafka.topics import TRANSACTION_STATE_TOPIC
 from tailrace.metadata.image import MetadataImage, PartitionImage, ShardImage, TopicImage
@@ -117,7 +117,7 @@ class Cluster:
         code: int = answer.results_by_transaction[0].topic_results[0].results_by_partition[0].partition_error_code
         return code
 
-    async def commit(self, producer: Any, offset: int, version: int = 3) -> int:
+    async def commit(self, producer: Any, offset: int, version: int = 3, topic_id: UUID = TOPIC_ID) -> int:
         topic = m.TxnOffsetCommitRequest.TxnOffsetCommitRequestTopic
         row = topic.TxnOffsetCommitRequestPartition
         request = m.TxnOffsetCommitRequest(
@@ -125,9 +125,10 @@ class Cluster:
             group_id="g",
             producer_id=producer.producer_id,
             producer_epoch=producer.producer_epoch,
-            topics=[topic(name="t", partitions=[row(partition_index=0, committed_offset=offset)])],
+            topics=[topic(name="t", topic_id=topic_id, partitions=[row(partition_index=0, committed_offset=offset)])],
         )
         answer = await self.stage.answered(self.stage.ask(request, version))
+        assert (answer.topics[0].name, answer.topics[0].topic_id) == ("t", topic_id)
         code: int = answer.topics[0].partitions[0].error_code
         return code
 

@@ -1,6 +1,6 @@
 """The api table: every API Tailrace can serve, its message classes and the versions that tests show to work.
 
-Ranges are those of Apache Kafka 4.3.1; a narrower range here is what Tailrace serves. Private APIs have keys from
+Ranges are those of Apache Kafka 4.4.0; a narrower range here is what Tailrace serves. Private APIs have keys from
 10000 and, like KRaft's own, are spoken on internal listeners only.
 """
 
@@ -138,7 +138,7 @@ _PUBLIC = (
     Api(ApiKey.SYNC_GROUP, "SyncGroup", 0, 5, flexible_from=4),
     Api(ApiKey.DESCRIBE_GROUPS, "DescribeGroups", 0, 6, flexible_from=5),
     Api(ApiKey.LIST_GROUPS, "ListGroups", 0, 5, flexible_from=3),
-    Api(ApiKey.API_VERSIONS, "ApiVersions", 0, 4, flexible_from=3),
+    Api(ApiKey.API_VERSIONS, "ApiVersions", 0, 5, flexible_from=3),
     Api(ApiKey.CREATE_TOPICS, "CreateTopics", 2, 7, flexible_from=5),
     Api(ApiKey.DELETE_TOPICS, "DeleteTopics", 1, 6, flexible_from=4),
     Api(ApiKey.DELETE_RECORDS, "DeleteRecords", 0, 2, flexible_from=2),
@@ -148,7 +148,7 @@ _PUBLIC = (
     Api(ApiKey.ADD_OFFSETS_TO_TXN, "AddOffsetsToTxn", 0, 4, flexible_from=3),
     Api(ApiKey.END_TXN, "EndTxn", 0, 5, flexible_from=3),
     Api(ApiKey.WRITE_TXN_MARKERS, "WriteTxnMarkers", 1, 2, flexible_from=1),
-    Api(ApiKey.TXN_OFFSET_COMMIT, "TxnOffsetCommit", 0, 5, flexible_from=3),
+    Api(ApiKey.TXN_OFFSET_COMMIT, "TxnOffsetCommit", 0, 6, flexible_from=3),
     Api(ApiKey.DESCRIBE_ACLS, "DescribeAcls", 1, 3, flexible_from=2),
     Api(ApiKey.CREATE_ACLS, "CreateAcls", 1, 3, flexible_from=2),
     Api(ApiKey.DELETE_ACLS, "DeleteAcls", 1, 3, flexible_from=2),
@@ -157,7 +157,7 @@ _PUBLIC = (
     Api(ApiKey.ALTER_REPLICA_LOG_DIRS, "AlterReplicaLogDirs", 1, 2, flexible_from=2),
     Api(ApiKey.DESCRIBE_LOG_DIRS, "DescribeLogDirs", 1, 5, flexible_from=2),
     Api(ApiKey.CREATE_PARTITIONS, "CreatePartitions", 0, 3, flexible_from=2),
-    Api(ApiKey.DELETE_GROUPS, "DeleteGroups", 0, 2, flexible_from=2),
+    Api(ApiKey.DELETE_GROUPS, "DeleteGroups", 0, 3, flexible_from=2),
     Api(ApiKey.ELECT_LEADERS, "ElectLeaders", 0, 2, flexible_from=2),
     Api(ApiKey.INCREMENTAL_ALTER_CONFIGS, "IncrementalAlterConfigs", 0, 1, flexible_from=1),
     Api(ApiKey.ALTER_PARTITION_REASSIGNMENTS, "AlterPartitionReassignments", 0, 1, flexible_from=0),

@@ -36,7 +36,7 @@ __all__ = [
 _SIZE_AND_CORRELATION = Struct(">ii")
 _CORRELATION = Struct(">i")
 _NO_TAGS = b"\x00"
-_NO_ERROR = b"\x00\x00"
+_UNSUPPORTED_VERSION = b"\x00\x23"
 
 
 # librdkafka (2.16) asks for all topics with an array count of four bytes in a flexible Metadata request, which leaves
@@ -59,7 +59,7 @@ def decode_request(key: int, version: int, body: Any) -> Any:
 
 def decode_response(key: int, version: int, body: Any) -> Any:
     """Decodes a response's body (header already taken off). Raises Malformed."""
-    if key == ApiKey.API_VERSIONS and bytes(body[:2]) != _NO_ERROR:
+    if key == ApiKey.API_VERSIONS and bytes(body[:2]) == _UNSUPPORTED_VERSION:
         version = 0  # KIP-511: of a peer that does not know the version
     response, _ = decode(INTERNAL_APIS[key].response, version, body)
     return response

@@ -7,7 +7,21 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
+from kafka.protocol.api_header import ResponseClassRegistry
 from kafka.protocol.schemas.fields.codecs.types import BitField
+
+
+class OwnSchema:
+    """Beside ApiMessage: a message with a schema of ours. kafka-python's clients beside it keep their own class."""
+
+    __slots__ = ()
+
+    def __init_subclass__(cls, **options: object) -> None:
+        registry: dict[int, object] = ResponseClassRegistry._response_class_registry
+        registered = dict(registry)
+        super().__init_subclass__(**options)
+        registry.clear()
+        registry.update(registered)
 
 
 def struct_of(message: Any) -> Any:

@@ -34,8 +34,6 @@ if TYPE_CHECKING:
         CreateTopicsResponse,
         DeleteAclsRequest,
         DeleteAclsResponse,
-        DeleteGroupsRequest,
-        DeleteGroupsResponse,
         DeleteRecordsRequest,
         DeleteRecordsResponse,
         DeleteTopicsRequest,
@@ -100,8 +98,6 @@ if TYPE_CHECKING:
         SyncGroupResponse,
     )
     from kafka.protocol.metadata import (
-        ApiVersionsRequest,
-        ApiVersionsResponse,
         FindCoordinatorRequest,
         FindCoordinatorResponse,
         MetadataRequest,
@@ -118,8 +114,6 @@ if TYPE_CHECKING:
         InitProducerIdResponse,
         ProduceRequest,
         ProduceResponse,
-        TxnOffsetCommitRequest,
-        TxnOffsetCommitResponse,
         WriteTxnMarkersRequest,
         WriteTxnMarkersResponse,
     )
@@ -133,6 +127,8 @@ if TYPE_CHECKING:
         AllocateProducerIdsResponse,
         AlterPartitionRequest,
         AlterPartitionResponse,
+        ApiVersionsRequest,
+        ApiVersionsResponse,
         AssignReplicasToDirsRequest,
         AssignReplicasToDirsResponse,
         BrokerHeartbeatRequest,
@@ -143,6 +139,8 @@ if TYPE_CHECKING:
         ConsumerGroupDescribeResponse,
         ConsumerGroupHeartbeatRequest,
         ConsumerGroupHeartbeatResponse,
+        DeleteGroupsRequest,
+        DeleteGroupsResponse,
         DescribeCleanerRequest,
         DescribeCleanerResponse,
         DescribeOpenTransactionsRequest,
@@ -163,6 +161,8 @@ if TYPE_CHECKING:
         ReportGroupsResponse,
         ServiceHeartbeatRequest,
         ServiceHeartbeatResponse,
+        TxnOffsetCommitRequest,
+        TxnOffsetCommitResponse,
         UnregisterBrokerRequest,
         UnregisterBrokerResponse,
     )
@@ -184,7 +184,6 @@ _CONSUMER: Final = frozenset(
 )
 _METADATA: Final = frozenset(
     {
-        "ApiVersions",
         "FindCoordinator",
         "Metadata",
     }
@@ -196,7 +195,6 @@ _PRODUCER: Final = frozenset(
         "EndTxn",
         "InitProducerId",
         "Produce",
-        "TxnOffsetCommit",
         "WriteTxnMarkers",
     }
 )
@@ -206,11 +204,13 @@ _OURS: Final = frozenset(
         "AdoptConnection",
         "AllocateProducerIds",
         "AlterPartition",
+        "ApiVersions",
         "AssignReplicasToDirs",
         "BrokerHeartbeat",
         "BrokerRegistration",
         "ConsumerGroupDescribe",
         "ConsumerGroupHeartbeat",
+        "DeleteGroups",
         "DescribeCleaner",
         "DescribeOpenTransactions",
         "DescribeQuotaUsage",
@@ -221,6 +221,7 @@ _OURS: Final = frozenset(
         "RegisterService",
         "ReportGroups",
         "ServiceHeartbeat",
+        "TxnOffsetCommit",
         "UnregisterBroker",
     }
 )

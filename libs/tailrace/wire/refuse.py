@@ -246,7 +246,9 @@ def _delete_groups(
     request: m.DeleteGroupsRequest, version: int, code: int, message: str | None
 ) -> m.DeleteGroupsResponse:
     one = m.DeleteGroupsResponse.DeletableGroupResult
-    return m.DeleteGroupsResponse(results=[one(group_id=g, error_code=code) for g in request.groups_names])
+    return m.DeleteGroupsResponse(
+        results=[one(group_id=g, error_code=code, error_message=message) for g in request.groups_names]
+    )
 
 
 def _metadata(request: m.MetadataRequest, version: int, code: int, message: str | None) -> m.MetadataResponse:

@@ -107,7 +107,7 @@ RULES: Mapping[ApiKey, Mapping[str, Rule]] = {
         "markers.topics.partition_indexes": _PER_ROW,
     },
     ApiKey.TXN_OFFSET_COMMIT: {
-        "topics": _TOPICS_BY_NAME,
+        "topics": _BY_NAME_OR_ID,
         "topics.partitions": Once(by=("partition_index",), last=True),
     },
     ApiKey.DESCRIBE_ACLS: {},

@@ -232,7 +232,7 @@ class Instance(Process):
             group_id=GROUP,
             producer_id=producer_id,
             producer_epoch=epoch,
-            generation_id=-1,
+            generation_id_or_member_epoch=-1,
             member_id="",
             group_instance_id=None,
             topics=[topic(name=INPUT, partitions=[row])],

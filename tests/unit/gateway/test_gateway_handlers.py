@@ -644,7 +644,7 @@ async def test_a_share_group_key_is_invalid() -> None:
     assert found.error_code == ErrorCode.INVALID_REQUEST
 
 
-@pytest.mark.parametrize("version", range(5))
+@pytest.mark.parametrize("version", range(6))
 async def test_api_versions_lists_the_routes_and_the_finalized_features(version: int) -> None:
     request = m.ApiVersionsRequest(client_software_name="a-b", client_software_version="1.2")
     elr = "eligible.leader.replicas.version"
@@ -662,7 +662,7 @@ async def test_api_versions_lists_the_routes_and_the_finalized_features(version:
             ("metadata.version", 25),
         ]
         supported = {f.name: (f.min_version, f.max_version) for f in answer.supported_features}
-        # As Kafka 4.3.1: no metadata.version below 3.3-IV3, and what may be off is told from version 4 on only.
+        # As Kafka 4.4.0: no metadata.version below 3.3-IV3, and what may be off is told from version 4 on only.
         may_be_off = {"group.version": (0, 1), "security.version": (0, 1), "transaction.version": (0, 2)}
         assert supported == {elr: (1, 1), "metadata.version": (7, 25), **(may_be_off if version >= 4 else {})}
 
@@ -675,10 +675,46 @@ async def test_client_software_that_is_not_a_word_is_refused(name: str, software
     assert refused.value.code == ErrorCode.INVALID_REQUEST
 
 
+NOT_CHECKED = (None, -1)
+
+
+@pytest.mark.parametrize(
+    ("named", "reached", "expected"),
+    [
+        (NOT_CHECKED, 2, ErrorCode.NONE),
+        (("here", 2), 2, ErrorCode.NONE),
+        (("here", 3), 2, ErrorCode.REBOOTSTRAP_REQUIRED),
+        (("here", -2), 2, ErrorCode.REBOOTSTRAP_REQUIRED),
+        (("elsewhere", 2), 2, ErrorCode.REBOOTSTRAP_REQUIRED),
+        (("", 2), 2, ErrorCode.REBOOTSTRAP_REQUIRED),
+        (("here", -1), 2, ErrorCode.INVALID_REQUEST),
+        ((None, 2), 2, ErrorCode.INVALID_REQUEST),
+        (("here", 7), -1, ErrorCode.NONE),  # by a port that belongs to no node
+        (("elsewhere", 7), -1, ErrorCode.REBOOTSTRAP_REQUIRED),
+    ],
+)
+async def test_a_client_that_means_another_cluster_or_node_is_told_to_bootstrap_again(
+    named: tuple[str | None, int], reached: int, expected: ErrorCode
+) -> None:
+    """KIP-1242; Apache Kafka 4.4.0 gave these answers on the port of node 2."""
+    cluster_id, node_id = named
+    request = m.ApiVersionsRequest(
+        client_software_name="a", client_software_version="1", cluster_id=cluster_id, node_id=node_id
+    )
+    code = ErrorCode.NONE
+    try:
+        await api_versions.handle(
+            request, context(ApiKey.API_VERSIONS, 5, node_id=reached), Stub(image(cluster_id="here"))
+        )
+    except ApiError as refused:
+        code = refused.code
+    assert code == expected
+
+
 def test_an_unknown_version_of_api_versions_is_answered_in_version_0() -> None:
     answer = encodes(api_versions.unsupported(), ApiKey.API_VERSIONS, 0)
     assert answer.error_code == ErrorCode.UNSUPPORTED_VERSION
-    assert [(r.api_key, r.min_version, r.max_version) for r in answer.api_keys] == [(18, 0, 4)]
+    assert [(r.api_key, r.min_version, r.max_version) for r in answer.api_keys] == [(18, 0, 5)]
 
 
 def test_two_members_of_a_role_serve_what_both_serve() -> None:

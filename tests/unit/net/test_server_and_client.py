@@ -286,7 +286,7 @@ async def test_an_unknown_version_of_api_versions_is_answered_in_v0(tmp_path: Pa
         (answer,) = await raw(address, struct.pack(">i", len(head)) + head, answers=1)
         body = codec.decode_response(ApiKey.API_VERSIONS, 0, codec.response_body(ApiKey.API_VERSIONS, 0, answer))
         assert body.error_code == ErrorCode.UNSUPPORTED_VERSION
-        assert [(row.api_key, row.max_version) for row in body.api_keys] == [(18, 4)]
+        assert [(row.api_key, row.max_version) for row in body.api_keys] == [(18, 5)]
 
 
 @pytest.mark.parametrize(

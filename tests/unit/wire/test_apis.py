@@ -4,6 +4,8 @@ import subprocess
 import sys
 
 import pytest
+from kafka.protocol.api_header import RequestHeader
+from kafka.protocol.metadata import ApiVersionsResponse
 
 from tailrace.wire import messages
 from tailrace.wire.apis import INTERNAL_APIS, Api
@@ -33,6 +35,15 @@ def test_no_encoder_that_a_request_has_generated_is_so_long_that_others_wait_for
                 compiled_encoder(message, version), "__code__", None
             )  # none of what is encoded by its schema
             assert code is None or max(line for *_, line in code.co_lines() if line) < MOST_LINES
+
+
+def test_the_clients_of_kafka_python_keep_the_messages_that_are_theirs() -> None:
+    """They find the class of an answer by its API, and read the header of ApiVersions as only theirs does."""
+    messages.load_all()
+    for version in range(5):
+        assert messages.ApiVersionsResponse[version].API_KEY == 18  # which registers it once more
+        header = RequestHeader(request_api_key=18, request_api_version=version)
+        assert issubclass(header.get_response_class(), ApiVersionsResponse)
 
 
 def test_what_is_no_message_is_none() -> None:

@@ -402,6 +402,129 @@ class AlterPartitionResponse(ApiMessage):
     def with_header(self, correlation_id: int = 0, client_id: str = "kafka-python") -> None: ...
 
 
+class ApiVersionsRequest(ApiMessage):
+    client_software_name: str
+    client_software_version: str
+    cluster_id: str | None
+    node_id: int
+    def __init__(
+        self,
+        *args: Any,
+        client_software_name: str = ...,
+        client_software_version: str = ...,
+        cluster_id: str | None = ...,
+        node_id: int = ...,
+        version: int | None = None,
+        **kwargs: Any,
+    ) -> None: ...
+    @property
+    def version(self) -> int | None: ...
+    def to_dict(self, meta: bool = False, json: bool = True) -> dict[str, Any]: ...
+    name: str
+    type: str
+    API_KEY: int
+    API_VERSION: int
+    valid_versions: tuple[int, int]
+    min_version: int
+    max_version: int
+    @property
+    def header(self) -> Any: ...
+    @classmethod
+    def is_request(cls) -> bool: ...
+    def expect_response(self) -> bool: ...
+    def with_header(self, correlation_id: int = 0, client_id: str = "kafka-python") -> None: ...
+
+
+class ApiVersionsResponse(ApiMessage):
+    class ApiVersion(DataContainer):
+        api_key: int
+        min_version: int
+        max_version: int
+        def __init__(
+            self,
+            *args: Any,
+            api_key: int = ...,
+            min_version: int = ...,
+            max_version: int = ...,
+            version: int | None = None,
+            **kwargs: Any,
+        ) -> None: ...
+        @property
+        def version(self) -> int | None: ...
+        def to_dict(self, meta: bool = False, json: bool = True) -> dict[str, Any]: ...
+
+    class SupportedFeatureKey(DataContainer):
+        name: str
+        min_version: int
+        max_version: int
+        def __init__(
+            self,
+            *args: Any,
+            name: str = ...,
+            min_version: int = ...,
+            max_version: int = ...,
+            version: int | None = None,
+            **kwargs: Any,
+        ) -> None: ...
+        @property
+        def version(self) -> int | None: ...
+        def to_dict(self, meta: bool = False, json: bool = True) -> dict[str, Any]: ...
+
+    class FinalizedFeatureKey(DataContainer):
+        name: str
+        max_version_level: int
+        min_version_level: int
+        def __init__(
+            self,
+            *args: Any,
+            name: str = ...,
+            max_version_level: int = ...,
+            min_version_level: int = ...,
+            version: int | None = None,
+            **kwargs: Any,
+        ) -> None: ...
+        @property
+        def version(self) -> int | None: ...
+        def to_dict(self, meta: bool = False, json: bool = True) -> dict[str, Any]: ...
+
+    error_code: int
+    api_keys: list[ApiVersion]
+    throttle_time_ms: int
+    supported_features: list[SupportedFeatureKey]
+    finalized_features_epoch: int
+    finalized_features: list[FinalizedFeatureKey]
+    zk_migration_ready: bool
+    def __init__(
+        self,
+        *args: Any,
+        error_code: int = ...,
+        api_keys: list[ApiVersion] = ...,
+        throttle_time_ms: int = ...,
+        supported_features: list[SupportedFeatureKey] = ...,
+        finalized_features_epoch: int = ...,
+        finalized_features: list[FinalizedFeatureKey] = ...,
+        zk_migration_ready: bool = ...,
+        version: int | None = None,
+        **kwargs: Any,
+    ) -> None: ...
+    @property
+    def version(self) -> int | None: ...
+    def to_dict(self, meta: bool = False, json: bool = True) -> dict[str, Any]: ...
+    name: str
+    type: str
+    API_KEY: int
+    API_VERSION: int
+    valid_versions: tuple[int, int]
+    min_version: int
+    max_version: int
+    @property
+    def header(self) -> Any: ...
+    @classmethod
+    def is_request(cls) -> bool: ...
+    def expect_response(self) -> bool: ...
+    def with_header(self, correlation_id: int = 0, client_id: str = "kafka-python") -> None: ...
+
+
 class AssignReplicasToDirsRequest(ApiMessage):
     class DirectoryData(DataContainer):
         class TopicData(DataContainer):
@@ -996,6 +1119,79 @@ class ConsumerGroupHeartbeatResponse(ApiMessage):
         member_epoch: int = ...,
         heartbeat_interval_ms: int = ...,
         assignment: Assignment | None = ...,
+        version: int | None = None,
+        **kwargs: Any,
+    ) -> None: ...
+    @property
+    def version(self) -> int | None: ...
+    def to_dict(self, meta: bool = False, json: bool = True) -> dict[str, Any]: ...
+    name: str
+    type: str
+    API_KEY: int
+    API_VERSION: int
+    valid_versions: tuple[int, int]
+    min_version: int
+    max_version: int
+    @property
+    def header(self) -> Any: ...
+    @classmethod
+    def is_request(cls) -> bool: ...
+    def expect_response(self) -> bool: ...
+    def with_header(self, correlation_id: int = 0, client_id: str = "kafka-python") -> None: ...
+
+
+class DeleteGroupsRequest(ApiMessage):
+    groups_names: list[str]
+    def __init__(
+        self,
+        *args: Any,
+        groups_names: list[str] = ...,
+        version: int | None = None,
+        **kwargs: Any,
+    ) -> None: ...
+    @property
+    def version(self) -> int | None: ...
+    def to_dict(self, meta: bool = False, json: bool = True) -> dict[str, Any]: ...
+    name: str
+    type: str
+    API_KEY: int
+    API_VERSION: int
+    valid_versions: tuple[int, int]
+    min_version: int
+    max_version: int
+    @property
+    def header(self) -> Any: ...
+    @classmethod
+    def is_request(cls) -> bool: ...
+    def expect_response(self) -> bool: ...
+    def with_header(self, correlation_id: int = 0, client_id: str = "kafka-python") -> None: ...
+
+
+class DeleteGroupsResponse(ApiMessage):
+    class DeletableGroupResult(DataContainer):
+        group_id: str
+        error_code: int
+        error_message: str | None
+        def __init__(
+            self,
+            *args: Any,
+            group_id: str = ...,
+            error_code: int = ...,
+            error_message: str | None = ...,
+            version: int | None = None,
+            **kwargs: Any,
+        ) -> None: ...
+        @property
+        def version(self) -> int | None: ...
+        def to_dict(self, meta: bool = False, json: bool = True) -> dict[str, Any]: ...
+
+    throttle_time_ms: int
+    results: list[DeletableGroupResult]
+    def __init__(
+        self,
+        *args: Any,
+        throttle_time_ms: int = ...,
+        results: list[DeletableGroupResult] = ...,
         version: int | None = None,
         **kwargs: Any,
     ) -> None: ...
@@ -1852,6 +2048,144 @@ class ServiceHeartbeatResponse(ApiMessage):
         *args: Any,
         error_code: int = ...,
         controller_epoch: int = ...,
+        version: int | None = None,
+        **kwargs: Any,
+    ) -> None: ...
+    @property
+    def version(self) -> int | None: ...
+    def to_dict(self, meta: bool = False, json: bool = True) -> dict[str, Any]: ...
+    name: str
+    type: str
+    API_KEY: int
+    API_VERSION: int
+    valid_versions: tuple[int, int]
+    min_version: int
+    max_version: int
+    @property
+    def header(self) -> Any: ...
+    @classmethod
+    def is_request(cls) -> bool: ...
+    def expect_response(self) -> bool: ...
+    def with_header(self, correlation_id: int = 0, client_id: str = "kafka-python") -> None: ...
+
+
+class TxnOffsetCommitRequest(ApiMessage):
+    class TxnOffsetCommitRequestTopic(DataContainer):
+        class TxnOffsetCommitRequestPartition(DataContainer):
+            partition_index: int
+            committed_offset: int
+            committed_leader_epoch: int
+            committed_metadata: str | None
+            def __init__(
+                self,
+                *args: Any,
+                partition_index: int = ...,
+                committed_offset: int = ...,
+                committed_leader_epoch: int = ...,
+                committed_metadata: str | None = ...,
+                version: int | None = None,
+                **kwargs: Any,
+            ) -> None: ...
+            @property
+            def version(self) -> int | None: ...
+            def to_dict(self, meta: bool = False, json: bool = True) -> dict[str, Any]: ...
+
+        name: str
+        topic_id: uuid.UUID
+        partitions: list[TxnOffsetCommitRequestPartition]
+        def __init__(
+            self,
+            *args: Any,
+            name: str = ...,
+            topic_id: uuid.UUID = ...,
+            partitions: list[TxnOffsetCommitRequestPartition] = ...,
+            version: int | None = None,
+            **kwargs: Any,
+        ) -> None: ...
+        @property
+        def version(self) -> int | None: ...
+        def to_dict(self, meta: bool = False, json: bool = True) -> dict[str, Any]: ...
+
+    transactional_id: str
+    group_id: str
+    producer_id: int
+    producer_epoch: int
+    generation_id_or_member_epoch: int
+    member_id: str
+    group_instance_id: str | None
+    topics: list[TxnOffsetCommitRequestTopic]
+    def __init__(
+        self,
+        *args: Any,
+        transactional_id: str = ...,
+        group_id: str = ...,
+        producer_id: int = ...,
+        producer_epoch: int = ...,
+        generation_id_or_member_epoch: int = ...,
+        member_id: str = ...,
+        group_instance_id: str | None = ...,
+        topics: list[TxnOffsetCommitRequestTopic] = ...,
+        version: int | None = None,
+        **kwargs: Any,
+    ) -> None: ...
+    @property
+    def version(self) -> int | None: ...
+    def to_dict(self, meta: bool = False, json: bool = True) -> dict[str, Any]: ...
+    name: str
+    type: str
+    API_KEY: int
+    API_VERSION: int
+    valid_versions: tuple[int, int]
+    min_version: int
+    max_version: int
+    @property
+    def header(self) -> Any: ...
+    @classmethod
+    def is_request(cls) -> bool: ...
+    def expect_response(self) -> bool: ...
+    def with_header(self, correlation_id: int = 0, client_id: str = "kafka-python") -> None: ...
+
+
+class TxnOffsetCommitResponse(ApiMessage):
+    class TxnOffsetCommitResponseTopic(DataContainer):
+        class TxnOffsetCommitResponsePartition(DataContainer):
+            partition_index: int
+            error_code: int
+            def __init__(
+                self,
+                *args: Any,
+                partition_index: int = ...,
+                error_code: int = ...,
+                version: int | None = None,
+                **kwargs: Any,
+            ) -> None: ...
+            @property
+            def version(self) -> int | None: ...
+            def to_dict(self, meta: bool = False, json: bool = True) -> dict[str, Any]: ...
+
+        name: str
+        topic_id: uuid.UUID
+        partitions: list[TxnOffsetCommitResponsePartition]
+        def __init__(
+            self,
+            *args: Any,
+            name: str = ...,
+            topic_id: uuid.UUID = ...,
+            partitions: list[TxnOffsetCommitResponsePartition] = ...,
+            version: int | None = None,
+            **kwargs: Any,
+        ) -> None: ...
+        @property
+        def version(self) -> int | None: ...
+        def to_dict(self, meta: bool = False, json: bool = True) -> dict[str, Any]: ...
+
+    throttle_time_ms: int
+    topics: list[TxnOffsetCommitResponseTopic]
+    def __init__(
+        self,
+        *args: Any,
+        throttle_time_ms: int = ...,
+        topics: list[TxnOffsetCommitResponseTopic] = ...,
         version: int | None = None,
         **kwargs: Any,
     ) -> None: ...

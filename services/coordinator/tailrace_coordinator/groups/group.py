@@ -65,7 +65,7 @@ class Leaver:
 class Committer(NamedTuple):
     """Who commits offsets; generation -1 and no member: a standalone consumer or an admin.
 
-    From OffsetCommit v9 on generation_id is a member epoch where the group is of the consumer protocol.
+    generation_id is a member epoch where the group is of the consumer protocol.
     """
 
     member_id: str
@@ -73,6 +73,11 @@ class Committer(NamedTuple):
     generation_id: int
     in_transaction: bool
     api_version: int
+
+    @property
+    def by_epoch(self) -> bool:
+        """Whether the version has errors of member epochs: OffsetCommit 9 (KIP-848), TxnOffsetCommit 6 (KIP-1319)."""
+        return self.api_version >= (6 if self.in_transaction else 9)
 
 
 class Group(ABC):

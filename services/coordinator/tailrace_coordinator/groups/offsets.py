@@ -95,18 +95,17 @@ def commit(
     whole request is refused.
     """
     group = groups.get(request.group_id)
+    who = Committer(
+        request.member_id,
+        request.group_instance_id,
+        request.generation_id,
+        producer is not None,
+        request.api_version,
+    )
     if group is not None:
-        who = Committer(
-            request.member_id,
-            request.group_instance_id,
-            request.generation_id,
-            producer is not None,
-            request.api_version,
-        )
         group.validate_offset_commit(decision, who, ((each.topic_id, each.partition) for each in positions))
     elif request.generation_id >= 0:
-        by_epoch = producer is None and request.api_version >= 9
-        raise ApiError(ErrorCode.GROUP_ID_NOT_FOUND if by_epoch else ErrorCode.ILLEGAL_GENERATION)
+        raise ApiError(ErrorCode.GROUP_ID_NOT_FOUND if who.by_epoch else ErrorCode.ILLEGAL_GENERATION)
     expire_timestamp_ms = -1
     if request.retention_time_ms != -1:
         expire_timestamp_ms = min(decision.now_ms + request.retention_time_ms, _NEVER_MS)

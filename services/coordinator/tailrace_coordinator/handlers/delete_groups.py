@@ -1,4 +1,4 @@
-"""DeleteGroups v0-2 (KIP-229). NON_EMPTY_GROUP with members, GROUP_ID_NOT_FOUND without a group."""
+"""DeleteGroups v0-3 (KIP-229; v3: error messages). NON_EMPTY_GROUP with members, GROUP_ID_NOT_FOUND without a group."""
 
 from __future__ import annotations
 
@@ -15,7 +15,9 @@ async def handle(request: DeleteGroupsRequest, context: Context, coordinator: Co
     )
     row = DeleteGroupsResponse.DeletableGroupResult
     results = [
-        row(group_id=group_id, error_code=code.code if isinstance(code, ApiError) else code)
+        row(group_id=group_id, error_code=code.code, error_message=code.message)
+        if isinstance(code, ApiError)
+        else row(group_id=group_id, error_code=code)
         for group_id, code in ((each, codes[each]) for each in request.groups_names)
     ]
     return DeleteGroupsResponse(results=results)

@@ -1,7 +1,8 @@
-"""TxnOffsetCommit v0-5: offsets that count when the transaction commits (KIP-98).
+"""TxnOffsetCommit v0-6: offsets that count when the transaction commits (KIP-98).
 
 v3 member and generation (KIP-447). v4 TRANSACTION_ABORTABLE. v5 adds the group's partition to the transaction
 (KIP-890); before it AddOffsetsToTxn has done so, and the transaction's coordinator is asked whether it has.
+v6 topic ids (KIP-1319): UNKNOWN_TOPIC_ID, and GROUP_ID_NOT_FOUND and STALE_MEMBER_EPOCH instead of ILLEGAL_GENERATION.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from tailrace_coordinator.handlers.asking import verify
 _ADDS_FROM: Final = 5
 _ABORTABLE_FROM: Final = 4
 _LOADING_FROM: Final = 2
+_BY_ID_FROM: Final = 6
 _TOPIC = TxnOffsetCommitResponse.TxnOffsetCommitResponseTopic
 
 
@@ -29,7 +31,9 @@ async def handle(
 ) -> TxnOffsetCommitResponse:
     """Answers one code per partition, once the offsets are in the log."""
     try:
-        rows, positions = await offset_commit.sorted_positions(request, coordinator)
+        rows, positions = await offset_commit.sorted_positions(
+            request, coordinator, by_id=context.api_version >= _BY_ID_FROM
+        )
     except ApiError as refused:
         raise ApiError(_of_version(refused.code, context.api_version)) from refused
     codes: list[ErrorCode] = []
@@ -42,7 +46,8 @@ async def handle(
         request, coordinator, rows, codes, _TOPIC.TxnOffsetCommitResponsePartition
     )
     answered = zip(request.topics, partitions, strict=True)
-    return TxnOffsetCommitResponse(topics=[_TOPIC(name=asked.name, partitions=some) for asked, some in answered])
+    topics = [_TOPIC(name=asked.name, topic_id=asked.topic_id, partitions=some) for asked, some in answered]
+    return TxnOffsetCommitResponse(topics=topics)
 
 
 async def _commit(
@@ -52,7 +57,7 @@ async def _commit(
     has_member = context.api_version >= 3
     commit = CommitHeader(
         request.group_id,
-        request.generation_id if has_member else -1,
+        request.generation_id_or_member_epoch if has_member else -1,
         request.member_id if has_member else "",
         request.group_instance_id if has_member else None,
         context.api_version,

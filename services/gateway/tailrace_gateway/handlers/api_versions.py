@@ -1,13 +1,15 @@
-"""ApiVersions v0-4. An unknown version gets a v0 body with UNSUPPORTED_VERSION that lists ApiVersions (KIP-511).
+"""ApiVersions v0-5. An unknown version gets a v0 body with UNSUPPORTED_VERSION that lists ApiVersions (KIP-511).
 
 v3: client software name and version, refused if they are not words (KIP-511); features (KIP-584). v4: also features
-that may be off, whose lowest level is 0 (KIP-1022). Produce is listed from 0, as Apache Kafka 4 does, because
-librdkafka infers features from minimum versions; versions 0-2 close the connection when used.
+that may be off, whose lowest level is 0 (KIP-1022). v5: the cluster and the node that the client means, checked where
+it names both (KIP-1242). Produce is listed from 0, as Apache Kafka 4 does, because librdkafka infers features from
+minimum versions; versions 0-2 close the connection when used.
 """
 
 from __future__ import annotations
 
 import re
+from typing import Final
 
 from tailrace.errors import ApiError, ErrorCode
 from tailrace.kafka.features import SUPPORTED
@@ -17,6 +19,7 @@ from tailrace.wire.messages import ApiVersionsRequest, ApiVersionsResponse
 from tailrace_gateway.gateway import Gateway
 
 _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
+_NO_NODE: Final = -1
 ADVERTISED_FROM: dict[int, int] = {ApiKey.PRODUCE: 0}
 
 
@@ -25,6 +28,8 @@ async def handle(request: ApiVersionsRequest, context: Context, gateway: Gateway
         _SOFTWARE.fullmatch(request.client_software_name) and _SOFTWARE.fullmatch(request.client_software_version)
     ):
         raise ApiError(ErrorCode.INVALID_REQUEST)
+    if context.api_version >= 5:
+        _check_target(request, context, gateway)
     if context.api_version >= 3:
         context.connection.session.name_software(request.client_software_name, request.client_software_version)
     image = gateway.image
@@ -47,6 +52,18 @@ async def handle(request: ApiVersionsRequest, context: Context, gateway: Gateway
             if levels.lowest > 0 or context.api_version >= 4
         ],
     )
+
+
+def _check_target(request: ApiVersionsRequest, context: Context, gateway: Gateway) -> None:
+    """Refuses a client that means another cluster or node than it has reached; an unknown one of ours fits."""
+    cluster_id, node_id = request.cluster_id, request.node_id
+    if (cluster_id is None) != (node_id == _NO_NODE):
+        raise ApiError(ErrorCode.INVALID_REQUEST)
+    if cluster_id is None:
+        return
+    reached = context.connection.session.identity.node_id
+    if gateway.image.cluster_id not in ("", cluster_id) or reached not in (_NO_NODE, node_id):
+        raise ApiError(ErrorCode.REBOOTSTRAP_REQUIRED)
 
 
 def unsupported() -> ApiVersionsResponse:

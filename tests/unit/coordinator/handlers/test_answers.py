@@ -1,4 +1,4 @@
-"""Every group API at both ends of its versions: the answers are Apache Kafka 4.3.1's, field for field."""
+"""Every group API at both ends of its versions: the answers are Apache Kafka 4.4.0's, field for field."""
 
 from pathlib import Path
 from typing import Any
@@ -9,7 +9,7 @@ from tailrace.errors import ErrorCode
 from tailrace.wire import codec
 from tailrace.wire.refuse import refuse
 
-GOLDEN = Path(__file__).parent / "testdata" / "apache-kafka-4.3.1.txt"
+GOLDEN = Path(__file__).parent / "testdata" / "apache-kafka-4.4.0.txt"
 
 
 async def test_every_answer_is_kafkas() -> None:

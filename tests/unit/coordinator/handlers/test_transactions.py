@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from dataclasses import replace
 from typing import Any
+from uuid import UUID
 
 from support.coordinator import MemoryPeers, settle
 from support.transaction_cluster import TRANSACTIONS_ID, Cluster, whole
@@ -65,6 +66,17 @@ async def test_the_offsets_of_an_open_transaction_survive_the_coordinator() -> N
     assert (await cluster.end(producer, True)).error_code == ErrorCode.NONE
     await settle()
     await cluster.stage.become(whole(offsets_epoch=3, transaction_epoch=5))
+    assert await cluster.fetched(require_stable=True) == (5, ErrorCode.NONE)
+
+
+async def test_from_version_6_on_a_topic_is_known_by_its_id() -> None:
+    """KIP-1319."""
+    cluster = await Cluster().start()
+    producer = await cluster.init()
+    assert await cluster.commit(producer, 5, version=6, topic_id=UUID(int=9)) == ErrorCode.UNKNOWN_TOPIC_ID
+    assert await cluster.commit(producer, 5, version=6) == ErrorCode.NONE
+    assert (await cluster.end(producer, True)).error_code == ErrorCode.NONE
+    await settle()
     assert await cluster.fetched(require_stable=True) == (5, ErrorCode.NONE)
 
 

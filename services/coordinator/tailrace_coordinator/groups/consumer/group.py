@@ -33,7 +33,6 @@ LEFT_EPOCH: Final = -1
 LEFT_FOR_A_WHILE_EPOCH: Final = -2  # a static member that comes back
 
 _FIRST_EPOCH: Final = 1
-_COMMITS_FROM: Final = 9  # OffsetCommit with a member epoch
 _MEMBER_BYTES: Final = 1_000
 _TEXT_BYTES: Final = 60
 
@@ -224,10 +223,10 @@ class ConsumerGroup(Group):
         if who.in_transaction and who.generation_id < 0 and not who.member_id and who.group_instance_id is None:
             return
         self.member(who.member_id)
-        if not who.in_transaction and who.api_version < _COMMITS_FROM:
+        if not who.in_transaction and not who.by_epoch:
             raise ApiError(ErrorCode.UNSUPPORTED_VERSION)
         if not self._may_commit(who, partitions):
-            raise ApiError(ErrorCode.ILLEGAL_GENERATION if who.in_transaction else ErrorCode.STALE_MEMBER_EPOCH)
+            raise ApiError(ErrorCode.STALE_MEMBER_EPOCH if who.by_epoch else ErrorCode.ILLEGAL_GENERATION)
 
     def _may_commit(self, who: Committer, partitions: Iterable[tuple[UUID | None, int]]) -> bool:
         """Whether the member was in this epoch since it got each of the partitions (KIP-1251)."""

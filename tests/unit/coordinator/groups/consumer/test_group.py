@@ -186,17 +186,22 @@ def test_without_members_anybody_commits(driver: ConsumerDriver) -> None:
 
 
 @pytest.mark.parametrize(
-    ("member", "epoch", "expected"),
+    ("group", "member", "epoch", "version", "expected"),
     [
-        ("", -1, [ErrorCode.NONE]),
-        ("a", 3, [ErrorCode.NONE]),
-        ("a", 4, ErrorCode.ILLEGAL_GENERATION),
-        ("x", 3, ErrorCode.UNKNOWN_MEMBER_ID),
+        ("g", "", -1, 3, [ErrorCode.NONE]),
+        ("g", "a", 3, 3, [ErrorCode.NONE]),
+        ("g", "a", 4, 5, ErrorCode.ILLEGAL_GENERATION),
+        ("g", "a", 4, 6, ErrorCode.STALE_MEMBER_EPOCH),  # KIP-1319
+        ("g", "x", 3, 6, ErrorCode.UNKNOWN_MEMBER_ID),
+        ("unknown", "x", 3, 5, ErrorCode.ILLEGAL_GENERATION),
+        ("unknown", "x", 3, 6, ErrorCode.GROUP_ID_NOT_FOUND),
     ],
 )
-def test_a_commit_in_a_transaction(driver: ConsumerDriver, member: str, epoch: int, expected: object) -> None:
+def test_a_commit_in_a_transaction(
+    driver: ConsumerDriver, group: str, member: str, epoch: int, version: int, expected: object
+) -> None:
     position = OffsetToCommit("t", 0, 7, topic_id=topic_id("t"))
-    header = CommitHeader("g", epoch, member, None, 3)
+    header = CommitHeader(group, epoch, member, None, version)
     producer = ProducerIdAndEpoch(1, 0)
     moment = driver.machine.ended.moment()
     answer = driver.ask(
