@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import Any
+from uuid import UUID
 
 from tailrace.clock import ManualClock
 from tailrace.errors import ErrorCode
@@ -31,10 +32,15 @@ class Cluster:
         self.fails: list[Exception] = []  # of the next Fetch requests
         self.codes: list[int] = []  # of the next rows of Fetch
         self.fetched: list[int] = []  # the port of each Fetch
+        self.topic_ids: list[UUID] = []  # of each Fetch
         self.rows: list[int] = []  # of each request about partitions
         self.unknown = 0
         self.metadata = 0  # how often it was asked for
         self.metadata_fails: list[Exception] = []  # of the next of these
+
+    def value(self, partition: int, offset: int) -> bytes | None:
+        """Of a record."""
+        return b"%d" % offset
 
     async def __call__(self, message: Any, version: int, at: Address | None = None) -> Any:
         if isinstance(message, m.MetadataRequest):
@@ -70,6 +76,7 @@ class Cluster:
 
     def _fetch(self, message: Any, at: Address) -> Any:
         self.fetched.append(at.port)
+        self.topic_ids.append(message.topics[0].topic_id)
         if self.fails:
             raise self.fails.pop(0)
         topic = m.FetchResponse.FetchableTopicResponse
@@ -82,7 +89,7 @@ class Cluster:
         if not code and not self.first <= offset <= self.ends[part.partition]:
             code = ErrorCode.OFFSET_OUT_OF_RANGE
         if not code and offset < self.ends[part.partition]:
-            records = bytes(build([Record(timestamp=1, value=b"%d" % offset)], base_offset=offset))
+            records = bytes(build([Record(timestamp=1, value=self.value(part.partition, offset))], base_offset=offset))
         row = m.FetchResponse.FetchableTopicResponse.PartitionData
         return row(partition_index=part.partition, error_code=code, records=records, aborted_transactions=None)
 

@@ -24,6 +24,7 @@ from tailrace.wire.messages import ApiMessage, FetchRequest, ListOffsetsRequest,
 _METADATA_VERSION: Final = 12
 _LIST_OFFSETS_VERSION: Final = 7
 _FETCH_VERSION: Final = 12  # the last one by topic name
+_FETCH_BY_ID_VERSION: Final = 13
 _FETCH_BYTES: Final = 16 * 1024 * 1024
 _PARTITION_BYTES: Final = 1024 * 1024
 _MOST_PARTITIONS: Final = ceiling(ApiKey.FETCH, "topics.partitions").most
@@ -85,14 +86,20 @@ class TopicReader:
         *,
         patience_ms: float,
         committed: bool = False,
+        topic_id: UUID = NO_TOPIC_ID,
         on_gap: Callable[[Gap], None] = lambda gap: None,
     ) -> None:
-        """committed: isolation.level read_committed."""
+        """committed: isolation.level read_committed.
+
+        topic_id: reads no records of another topic that has the name later (KIP-516); that ends the reading.
+        """
         self._ask = ask
         self._clock = clock
         self._topic = topic
         self._patience_ms = patience_ms
         self._committed = committed
+        self._topic_id = topic_id
+        self._fetch_version = _FETCH_VERSION if topic_id == NO_TOPIC_ID else _FETCH_BY_ID_VERSION
         self._on_gap = on_gap
         self._cursors: dict[int, Cursor] = {}
         self._leaders: dict[int, Address] = {}
@@ -190,8 +197,8 @@ class TopicReader:
             if len(asked) < len(due):  # the others have their turn with the next request
                 for one in asked:
                     self._cursors[one.cursor.partition] = self._cursors.pop(one.cursor.partition)
-            request = _fetch_request(self._topic, asked, max_wait_ms, committed=self._committed)
-            task = asyncio.ensure_future(self._ask(request, _FETCH_VERSION, leader))
+            request = _fetch_request(self._topic, self._topic_id, asked, max_wait_ms, committed=self._committed)
+            task = asyncio.ensure_future(self._ask(request, self._fetch_version, leader))
             self._asked[task] = leader, asked
 
     def _answered(self, answer: Any, asked: list[_Asked]) -> Iterator[tuple[Cursor, Any]]:
@@ -299,7 +306,9 @@ def refusal(code: int, what: str) -> ApiError:
     return ApiError(ErrorCode(code) if code in _CODES else ErrorCode.UNKNOWN_SERVER_ERROR, what)
 
 
-def _fetch_request(topic: str, asked: list[_Asked], max_wait_ms: int, *, committed: bool) -> FetchRequest:
+def _fetch_request(
+    topic: str, topic_id: UUID, asked: list[_Asked], max_wait_ms: int, *, committed: bool
+) -> FetchRequest:
     row = FetchRequest.FetchTopic
     part = row.FetchPartition
     partitions = [
@@ -321,7 +330,7 @@ def _fetch_request(topic: str, asked: list[_Asked], max_wait_ms: int, *, committ
         isolation_level=int(committed),
         session_id=0,
         session_epoch=-1,
-        topics=[row(topic=topic, partitions=partitions)],
+        topics=[row(topic=topic, topic_id=topic_id, partitions=partitions)],
         forgotten_topics_data=[],
         rack_id="",
     )

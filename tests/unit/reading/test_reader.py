@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import Any
+from uuid import UUID
 
 import pytest
 
@@ -57,6 +58,16 @@ async def test_a_leader_that_moves_is_followed() -> None:
     cluster.leaders, cluster.codes = [1], [ErrorCode.NOT_LEADER_OR_FOLLOWER]
     assert await read(found) == [(0, b"1")]
     assert cluster.fetched == [0, 0, 1]
+
+
+async def test_records_of_another_topic_with_the_name_are_not_read() -> None:
+    cluster, topic_id = Cluster(1), UUID(int=7)
+    found = TopicReader(cluster, Clock(), "t", patience_ms=PATIENCE_MS, topic_id=topic_id)
+    found.assign(await found.find(EARLIEST, until=LATEST_TIMESTAMP))
+    cluster.codes = [ErrorCode.UNKNOWN_TOPIC_ID]
+    with pytest.raises(ApiError, match="t-0"):
+        await found.poll(0)
+    assert cluster.topic_ids == [topic_id]
 
 
 async def test_a_node_that_went_away_is_asked_again() -> None:
