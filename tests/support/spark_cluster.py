@@ -46,9 +46,10 @@ class SparkCluster(Cluster):
         self._admin(lambda admin: admin.create_topics({name: row}))
         return name
 
-    def create_exactly(self, name: str, partitions: int = 1) -> None:
+    def create_exactly(self, name: str, partitions: int = 1, configs: Mapping[str, str] | None = None) -> None:
         """A new topic of this name."""
-        self._admin(lambda admin: admin.create_topics({name: {"num_partitions": partitions, "replication_factor": 1}}))
+        row = {"num_partitions": partitions, "replication_factor": 1, "configs": dict(configs or {})}
+        self._admin(lambda admin: admin.create_topics({name: row}))
 
     def delete(self, topic: str) -> None:
         """Deletes a topic; returns when the cluster no longer names it."""

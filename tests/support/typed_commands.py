@@ -152,6 +152,7 @@ OTHERS: Final[Mapping[str, str]] = {
     "verify-log": "cli/files/test_dump.py",
     "import-kafka": "cli/files/test_importing.py",
     "export-kafka": "cli/files/test_exporting.py",
+    "table run": "cli/table/test_command.py",
     "cert create": "cli/secure/test_command.py",
     "cert renew": "cli/secure/test_command.py",
     "cert list": "cli/secure/test_command.py",

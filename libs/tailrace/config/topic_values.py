@@ -45,4 +45,6 @@ class TopicValues:
     segment_index_bytes: int
     segment_jitter_ms: int
     segment_ms: int
+    tailrace_table: str
+    tailrace_table_commit_interval_ms: int
     unclean_leader_election_enable: bool

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from support.documented_metrics import ROLES, documented
+from support.documented_metrics import BESIDE, ROLES, documented
 from support.pages import WRITTEN, complaints, inline, name, pages
 
 _NAMED = re.compile(
@@ -15,7 +15,7 @@ _NAMED = re.compile(
 OTHERS = {"min_bytes", "init_transactions", "log_dirs", "offline_log_dirs", "topic_partitions"}
 
 
-KNOWN = OTHERS.union(*documented().values())
+KNOWN = OTHERS.union(*documented((*ROLES, *BESIDE)).values())
 
 
 def unknown(text: str) -> set[str]:

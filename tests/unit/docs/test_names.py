@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from support.commands import ROOT
-from support.documented_metrics import documented
+from support.documented_metrics import BESIDE, ROLES, documented
 from support.pages import WRITTEN, blocks, complaints, inline, name, pages
 from support.rest_backend import MemoryBackend
 from tailrace.clock import ManualClock
@@ -100,7 +100,7 @@ def unknown_keys(text: str) -> set[str]:
 
 def unknown_modules(text: str) -> set[str]:
     named = {word for code in inline(text) for word in _DOTTED.findall(code) if word.startswith(_MODULES)}
-    paths = {word: word.replace(".", "/") for word in named - OTHER_NAMES}
+    paths = {word: word.replace(".", "/") for word in named - OTHER_NAMES - KEYS}
     return {
         word
         for word, path in paths.items()
@@ -129,7 +129,7 @@ def unknown_variables(text: str) -> set[str]:
 
 def unknown_metrics(text: str) -> set[str]:
     named = {word for word in _METRIC.findall(text) if not _NO_METRICS.match(word)}
-    return named - frozenset[str]().union(*documented().values())
+    return named - frozenset[str]().union(*documented((*ROLES, *BESIDE)).values())
 
 
 @functools.cache

@@ -38,6 +38,7 @@ COMMANDS: Final = {
     "transaction": Command(
         f"{_DAILY}.transactions.commands", "app", "Transactions: show them, find those that hang, end one."
     ),
+    "table": Command("tailrace.cli.table.command", "app", "Topics as tables of Delta Lake."),
     "config": Command(f"{_DAILY}.configs", "app", "Configs of topics and brokers."),
     "quota": Command(f"{_DAILY}.quotas", "app", "Limits of clients, and who uses how much; or run a quota service."),
     "broker": Command(f"{_DAILY}.brokers", "app", "List brokers, empty one, forget one; or run one."),

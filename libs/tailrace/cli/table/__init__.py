@@ -1,0 +1,1 @@
+"""`tailrace table`: the worker that makes tables of topics."""

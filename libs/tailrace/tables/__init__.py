@@ -1,0 +1,1 @@
+"""Topics as Delta tables: a client that reads records and commits rows, each record exactly once."""
