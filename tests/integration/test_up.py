@@ -133,6 +133,19 @@ def test_without_restart_a_dead_child_stays_dead(tmp_path: Path) -> None:
         os.kill(cluster.process_id("broker"), 0)
 
 
+def test_what_tables_need_is_named_once_and_the_cluster_goes_on(tmp_path: Path) -> None:
+    for role in ("broker", "gateway"):
+        (tmp_path / f"{role}-0.asks").touch()
+    with fake_cluster(tmp_path) as cluster:
+        assert 'pip install "tailrace[tables]"' in cluster.wait_for("tables_need_extra", since=0)["sentence"]
+        mark = cluster.kill("gateway")
+        cluster.wait_for("ready", "gateway", since=mark)
+        with pytest.raises(TimeoutError):
+            cluster.wait_for("tables_need_extra", since=mark, timeout_seconds=0)
+        assert not (tmp_path / "run" / "table-0.json").exists()
+        os.kill(cluster.process_id("broker"), 0)
+
+
 def test_nothing_is_announced_before_all_roles_are_ready(tmp_path: Path) -> None:
     (tmp_path / "coordinator-0.slow").touch()
     with launched(tmp_path) as cluster:

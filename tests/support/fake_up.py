@@ -20,7 +20,10 @@ class FakeRole:
 
 
 def fake_role(name: str) -> Role:
-    """A role that fails to open while DIR/<role>-<id>.fails exists, and never is ready while .slow does."""
+    """A role that fails to open while DIR/<role>-<id>.fails exists, and never is ready while .slow does.
+
+    While .asks exists, it asks for the worker of tables, for which the extra is missing here.
+    """
 
     @asynccontextmanager
     async def open_fake(config: Config, environment: Environment) -> AsyncIterator[FakeRole]:
@@ -36,6 +39,8 @@ def fake_role(name: str) -> Role:
             role.addresses["client"] = await listen(config)
         if not (environment.data_dir / f"{own}.slow").exists():
             role.ready.set()
+        if (environment.data_dir / f"{own}.asks").exists():
+            environment.ask_for("table")
         environment.log.info("opened", pid=os.getpid())
         yield role
         server.close()
@@ -51,6 +56,7 @@ def fake_role(name: str) -> Role:
 
 
 if __name__ == "__main__":
+    sys.modules["deltalake"] = None  # type: ignore[assignment]  # as where the extra is not installed
     sys.exit(
         up.main(
             sys.argv[1:],

@@ -35,6 +35,9 @@ class InlineReporter:
         self._become(ready=True, addresses=self.run_file.addresses)
         self._changed()
 
+    def ask_for(self, process: str) -> None:
+        """Debuggers and tests have the roles alone."""
+
     def _become(self, *, ready: bool, addresses: dict[str, str]) -> None:
         old = self.run_file
         self.run_file = RunFile(old.role, old.id, old.pid, old.start_ticks, old.since_ms, ready, addresses)

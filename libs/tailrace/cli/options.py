@@ -27,6 +27,7 @@ class UpOptions:
     admin_port: int
     advertised_host: str | None
     advertised_port: int | None
+    tables: str | None
     settings: Mapping[str, str]
     restart: bool
     inline: bool
@@ -72,6 +73,7 @@ def parse(arguments: Sequence[str], environ: Mapping[str, str]) -> UpOptions:
         admin_port=given.admin_port,
         advertised_host=host,
         advertised_port=port,
+        tables=_tables(parser, given.tables),
         settings=settings,
         restart=not given.no_restart,
         inline=given.inline,
@@ -127,6 +129,8 @@ def _parser(environ: Mapping[str, str]) -> argparse.ArgumentParser:
         help="redis://HOST:PORT/DB; default: in memory; with a password: TAILRACE_QUOTA_URL",
     )
     add("--insecure", action="store_true", help="let other machines use ports that ask for no login (--listen)")
+    tables = environ.get("TAILRACE_TABLES")
+    add("--tables", metavar="DIR|URL", default=tables, help="of topics as tables; default: the data directory")
     add("--set", metavar="KEY=VALUE", action="append", default=[], help=_SET)
     add("--no-restart", action="store_true", help="leave a dead child dead")
     add("--inline", action="store_true", help="all roles in one process and one event loop, for debuggers and tests")
@@ -174,6 +178,17 @@ def _advertise(parser: argparse.ArgumentParser, text: str) -> tuple[str, int | N
     if refusal := Host(reachable=True).refusal(host):
         parser.error(f"--advertise {text}: {refusal}")
     return host, int(port) if port else None
+
+
+def _tables(parser: argparse.ArgumentParser, text: str | None) -> str | None:
+    if text is None:
+        return None
+    from tailrace.tables.location import parse_location
+
+    try:
+        return parse_location(text)
+    except ValueError as wrong:
+        parser.error(f"--tables {wrong}")
 
 
 def _listen(parser: argparse.ArgumentParser, text: str) -> tuple[str, ...]:

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
 # Starting order; stopping is the reverse. No role waits for another, but this order has the fewest retries.
 ROLES = ("controller", "broker", "coordinator", "quota", "gateway")
+TABLE = "table"  # the worker of `tailrace table run`, which `up` starts when a topic asks for it
 # sun_path of unix(7) holds 108 bytes with its NUL.
 _SOCKET_PATH_MAX = 107
 _LONGEST_SOCKET_NAME = "coordinator-99.sock"

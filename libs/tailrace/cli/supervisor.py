@@ -68,7 +68,9 @@ class Supervisor:
         *,
         restart: bool = True,
         leave_parent: Callable[[], None] = lambda: None,
+        companion: Callable[[str], Instance | None] = lambda name: None,
     ) -> None:
+        """companion: the instance that a child asks for; everything goes on without one that does not start."""
         self.children = [Child(instance) for instance in instances]
         self._body = body
         self._on_ready = on_ready
@@ -77,6 +79,8 @@ class Supervisor:
         self._clock = clock
         self._restart = restart
         self._leave_parent = leave_parent
+        self._companion = companion
+        self._companions: set[str] = set()
         self._announced = False
         self._look_at_ms: float | None = None
         self._stopping: list[list[Child]] | None = None
@@ -194,6 +198,9 @@ class Supervisor:
         *lines, child.report_rest = (child.report_rest + data).split(b"\n")
         for line in lines:
             report = json.loads(line)
+            if "ask_for" in report:
+                self._start_companion(report["ask_for"])
+                continue
             was_ready = child.is_ready
             started = child.run_file
             assert started is not None
@@ -212,10 +219,18 @@ class Supervisor:
             elif not child.is_ready:
                 self._event(child, "opened", "is open", addresses=child.addresses)
 
+    def _start_companion(self, name: str) -> None:
+        if self._stopping is None and name not in self._companions and (instance := self._companion(name)):
+            self._companions.add(name)
+            self.children.append(Child(instance))
+            self._start(self.children[-1])
+
     def _became_ready(self, child: Child) -> None:
         child.restarts.ready(self._clock.monotonic_ms())
         self._event(child, "ready", "is ready", addresses=child.addresses)
-        if not self._announced and all(other.is_ready for other in self.children):
+        if not self._announced and all(
+            other.is_ready for other in self.children if other.instance.role not in self._companions
+        ):
             self._announced = True
             self._on_ready(self.children)
 
@@ -250,7 +265,9 @@ class Supervisor:
             self._stop_next()
             return
         pause_ms = child.restarts.died(self._clock.monotonic_ms()) if self._restart else -1.0
-        if pause_ms is None:
+        if pause_ms is None and child.instance.role in self._companions:
+            self._event(child, "gave_up", f"{how}, {DEATHS_MAX} times in a row before it was ready", status=status)
+        elif pause_ms is None:
             self._give_up(child, how, status)
         elif pause_ms < 0:
             self._event(child, "died", f"{how} and is left dead (--no-restart)", status=status)

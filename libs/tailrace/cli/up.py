@@ -45,6 +45,9 @@ class PipeReporter:
     def ready(self) -> None:
         self._send(ready=True)
 
+    def ask_for(self, process: str) -> None:
+        os.write(self._fd, json.dumps({"ask_for": process}).encode() + b"\n")
+
     def _send(self, *, ready: bool) -> None:
         os.write(self._fd, json.dumps({"ready": ready, "addresses": self._addresses}).encode() + b"\n")
 
@@ -70,6 +73,7 @@ class Up:
         self.instances = plan.instances(given)
         self._roles = {role: find_role(role) for role in plan.ROLES}
         self._nodes = given.counts["broker"]
+        self._companion_refused = False
         self._certificates = False  # whether clients must show one
         self._config_warnings = self._check_settings()
 
@@ -124,9 +128,24 @@ class Up:
             self.clock,
             restart=self.given.restart,
             leave_parent=self._leave,
+            companion=lambda name: self._companion(name, screen),
         )
         gc.freeze()  # before the forks: a collection in a child would copy every page it walks
         return supervisor.run(until_eof=self.given.until_eof)
+
+    def _companion(self, name: str, screen: Screen) -> Instance | None:
+        """The process that a role asks for; None where it cannot be started, which is said once."""
+        from tailrace.tables import extra
+
+        if name != plan.TABLE or self._companion_refused:
+            return None
+        if extra.is_installed():
+            return Instance(plan.TABLE, 0)
+        self._companion_refused = True
+        screen.event(
+            f"A topic asks to be a table, for which something is missing: {extra.INSTALL}", event="tables_need_extra"
+        )
+        return None
 
     def settings(self, instance: Instance) -> Mapping[str, str]:
         return plan.settings(self.given, self.data_dir.sockets, self.ports.port, tuple(self.ports.hosts), instance)
@@ -162,6 +181,12 @@ class Up:
 
         gc.enable()
         logs.configure(self.log_format, self.given.log_level)
+        if instance.role == plan.TABLE:
+            from tailrace.cli.table.child import live_worker
+
+            target = self.given.tables or str(self.given.data_dir)
+            log = logs.logger(plan.TABLE, instance.id, named=self.log_format == "json")
+            return live_worker(self.bootstrap, target, log, PipeReporter(report_fd))
         config = Config.load(instance.role, None, os.environ, self.settings(instance))
         role = self._roles[instance.role]()
         named = self.log_format == "json"

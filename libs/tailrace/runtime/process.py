@@ -56,6 +56,9 @@ class FileReporter:
         self._write(ready=True)
         logs.logger(self._started.role, self._started.id, named=False).info("ready", **self._addresses)
 
+    def ask_for(self, process: str) -> None:
+        """The operator of roles that are started by hand starts it, too."""
+
     def remove(self) -> None:
         self._started.remove(self._run_dir)
 

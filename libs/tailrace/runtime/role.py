@@ -31,6 +31,7 @@ class Environment:
     `secret` is proved to other roles over TCP, and by them; Unix sockets need none.
     `authorizer` decides what clients may do; without one they may do everything.
     `registry` is this role instance's own, so that several roles can live in one process.
+    `ask_for` names a process that the cluster should have beside the roles now; only `tailrace up` starts it.
     """
 
     clock: Clock
@@ -42,6 +43,7 @@ class Environment:
     registry: CollectorRegistry
     secret: Secret | None = None
     authorizer: Authorizer | None = None
+    ask_for: Callable[[str], None] = lambda _: None
 
 
 class Opened(Protocol):

@@ -41,6 +41,8 @@ class Reporter(Protocol):
 
     def ready(self) -> None: ...
 
+    def ask_for(self, process: str) -> None: ...
+
 
 @dataclass(frozen=True, slots=True)
 class RoleInstance:
@@ -115,6 +117,7 @@ def environment_for(service: RoleInstance) -> Environment:
         boot_id=boot_id(),
         registry=_registry(),
         secret=read_secret(service.config, data_dir),
+        ask_for=service.reporter.ask_for,
     )
 
 

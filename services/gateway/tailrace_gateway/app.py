@@ -52,22 +52,32 @@ class OpenGateway:
         follower: MetadataFollower,
         addresses: dict[str, str],
         before_metrics: Callable[[], Awaitable[None]],
+        ask_for: Callable[[str], None] = lambda _: None,
     ) -> None:
         self.gateway = gateway
         self.before_metrics = before_metrics
         self.follower = follower
         self.addresses = addresses
         self.ready = asyncio.Event()
+        self._ask_for = ask_for
+        self._asked = False
         follower.subscribe(self._image_changed)
         self._image_changed(follower.image, follower.image)
 
     def _image_changed(self, old: MetadataImage, new: MetadataImage) -> None:
         if self.gateway.has_live_broker(new):
             self.ready.set()
+        if not self._asked and (new is old or new.configs is not old.configs) and _asks_for_tables(new):
+            self._asked = True
+            self._ask_for("table")
 
     def health(self) -> dict[str, bool]:
         """A stale image is no failure: the data plane goes on."""
         return {"image": bool(self.follower.image.cluster_id)}
+
+
+def _asks_for_tables(image: MetadataImage) -> bool:
+    return any(overrides.get("tailrace.table", "none") != "none" for overrides in image.configs.values())
 
 
 def limits_of(config: Config) -> GatewayLimits:
@@ -148,7 +158,7 @@ async def open_gateway(config: Config, environment: Environment) -> AsyncIterato
         )
         stack.push_async_callback(admin.close)
         rest = Rest(admin, config, environment)
-        opened = OpenGateway(gateway, follower, addresses, metrics.prepare)
+        opened = OpenGateway(gateway, follower, addresses, metrics.prepare, environment.ask_for)
         if config.admin_port:
             addresses["admin"] = str(Address(config.gateway_listen[0], config.admin_port))
             await stack.enter_async_context(in_background(rest.run_after(opened.ready)))

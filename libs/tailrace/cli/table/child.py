@@ -1,0 +1,23 @@
+"""The worker of tables as a child of `up`."""
+
+from __future__ import annotations
+
+from structlog.typing import FilteringBoundLogger
+from typer import BadParameter
+
+from tailrace.cli.daily.connection import tls
+from tailrace.net.address import Address
+from tailrace.runtime.process import run_loop
+from tailrace.runtime.role_instance import Reporter
+from tailrace.tables.app import TableOptions, serve_tables
+
+
+def live_worker(bootstrap: str, target: str, log: FilteringBoundLogger, reporter: Reporter) -> int:
+    """Its whole life; the status to exit with."""
+    try:
+        options = TableOptions([Address.parse(bootstrap)], target, tls=tls())
+    except BadParameter as wrong:
+        log.error("no table is written", why=wrong.message)
+        return 1
+    run_loop(lambda stop: serve_tables(options, log, reporter, stop))
+    return 0
