@@ -349,6 +349,35 @@ def _quotas(request: Any) -> Any:
     return m.DescribeClientQuotasResponse(error_code=0, entries=rows)
 
 
+def _acls(request: Any) -> Any:
+    resource = m.DescribeAclsResponse.DescribeAclsResource
+    acl = resource.AclDescription(principal="User:alice", host="*", operation=3, permission_type=3)
+    found = resource(resource_type=2, resource_name="orders", pattern_type=3, acls=[acl])
+    return m.DescribeAclsResponse(error_code=0, error_message="", resources=[found])
+
+
+def _create_acls(request: Any) -> Any:
+    row = m.CreateAclsResponse.AclCreationResult
+    return m.CreateAclsResponse(results=[row(error_code=0, error_message="") for _ in request.creations])
+
+
+def _delete_acls(request: Any) -> Any:
+    row = m.DeleteAclsResponse.DeleteAclsFilterResult
+    acl = row.DeleteAclsMatchingAcl(
+        error_code=0,
+        error_message=None,
+        resource_type=2,
+        resource_name="orders",
+        pattern_type=3,
+        principal="User:alice",
+        host="*",
+        operation=3,
+        permission_type=3,
+    )
+    rows = [row(error_code=0, error_message=None, matching_acls=[acl]) for _ in request.filters]
+    return m.DeleteAclsResponse(filter_results=rows)
+
+
 def _alter_quotas(request: Any) -> Any:
     row = m.AlterClientQuotasResponse.EntryData
     return m.AlterClientQuotasResponse(
@@ -378,6 +407,9 @@ _ANSWERS: Final[Mapping[int, Callable[[Any], Any]]] = {
     ApiKey.DESCRIBE_CONFIGS: _configs,
     ApiKey.DESCRIBE_CLIENT_QUOTAS: _quotas,
     ApiKey.ALTER_CLIENT_QUOTAS: _alter_quotas,
+    ApiKey.DESCRIBE_ACLS: _acls,
+    ApiKey.CREATE_ACLS: _create_acls,
+    ApiKey.DELETE_ACLS: _delete_acls,
     ApiKey.INCREMENTAL_ALTER_CONFIGS: _alter_configs,
     ApiKey.DESCRIBE_LOG_DIRS: _log_dirs,
     ApiKey.ALTER_REPLICA_LOG_DIRS: _move_log_dirs,

@@ -75,6 +75,8 @@ QUOTA_PAIR: Final = Kind(
     "producer_byte_rate=1000",
     ("producer_byte_rate=0", "producer_byte_rate=-1", "producer_byte_rate=x", "producer_byte_rate=inf", "nope=1", "="),
 )
+PRINCIPAL: Final = Kind("principal", "User:alice", ("alice", "", NOT_UTF8))
+OPERATION: Final = Kind("operation", "read", ("reed", "", NOT_UTF8))
 QUOTA_KEY: Final = Kind("quota's key", "connection_creation_rate", ("connection_creation_rat", "", NOT_UTF8))
 Argument: TypeAlias = str | Kind
 
@@ -96,6 +98,9 @@ ASKING: Final[Mapping[str, tuple[Argument, ...]]] = {
     "config unset": ("topic", TOPIC, TOPIC_KEY),
     "produce": (TOPIC, "--acks", ACKS),
     "consume": (TOPIC, "-g", READER, "-n", "0"),
+    "acl list": ("--topic", TOPIC, "--principal", PRINCIPAL),
+    "acl create": ("--allow-principal", PRINCIPAL, "--topic", TOPIC, "--operation", OPERATION),
+    "acl delete": ("--principal", PRINCIPAL),
     "quota list": ("--client-id", CLIENT_ID, "--user", CLIENT_ID),
     "quota set": ("--client-id", CLIENT_ID, QUOTA_PAIR),
     "quota delete": ("--ip", ADDRESS, QUOTA_KEY),

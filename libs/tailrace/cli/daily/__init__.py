@@ -41,6 +41,7 @@ COMMANDS: Final = {
     "table": Command("tailrace.cli.table.command", "app", "Topics as tables of Delta Lake."),
     "config": Command(f"{_DAILY}.configs", "app", "Configs of topics and brokers."),
     "quota": Command(f"{_DAILY}.quotas", "app", "Limits of clients, and who uses how much; or run a quota service."),
+    "acl": Command(f"{_DAILY}.acls.commands", "app", "ACLs: who may do what, and from where."),
     "broker": Command(f"{_DAILY}.brokers", "app", "List brokers, empty one, forget one; or run one."),
     "reassign": Command(f"{_DAILY}.reassignments", "app", "Move replicas between brokers."),
     "feature": Command(f"{_DAILY}.features", "app", "Features and their levels."),

@@ -1,0 +1,1 @@
+"""`tailrace acl`: ACLs as kafka-acls.sh takes them."""
