@@ -97,5 +97,5 @@ TALLIES: ShardKind[Tally] = ShardKind(
     request_id=attrgetter("name"),
     invalid_id=ErrorCode.INVALID_REQUEST,
     gauges=_gauges,
-    reports={"tallies": Report(lambda machine: list(machine.totals.items()), _row)},
+    reports={"tallies": Report(lambda machine: list(machine.totals.items()), _row, ("name",))},
 )

@@ -33,7 +33,8 @@ from tailrace_coordinator.handlers import HANDLERS
 from tailrace_coordinator.kinds import KINDS
 from tailrace_coordinator.membership import Membership
 from tailrace_coordinator.metrics import CoordinatorMetrics
-from tailrace_coordinator.reports.committed_offsets import BrokerClients, CommittedOffsets
+from tailrace_coordinator.reports.committed_offsets import KEY, BrokerClients, CommittedOffsets, row_of
+from tailrace_coordinator.reports.lag_metrics import LagMetrics
 from tailrace_coordinator.reports.reports import sources_of
 from tailrace_coordinator.shards.deadlines import Deadlines
 from tailrace_coordinator.shards.partition_log import LeaderConnections
@@ -198,18 +199,24 @@ async def _reporting(
         BrokerClients(environment.secret),
         environment.clock,
         environment.boot_id,
-        environment.log,
     )
+    LagMetrics(environment.registry, lambda: offsets.rows, environment.clock.wall_ms)
     sources = [source for runtime in coordinator.runtimes.values() for source in sources_of(runtime)]
     reports = Reports(
         environment.clock,
-        [*sources, Source("group_offsets", lambda: offsets.rows, dict)],
+        [
+            *sources,
+            Source("group_offsets", lambda: offsets.rows, row_of, KEY, refresh=offsets.refresh, moved=offsets.moved),
+        ],
         lambda request: follower.ask_controller(request, _REPORT_TIMEOUT_MS),
         lambda: (config.node_id, registration.service_epoch),
         environment.log,
     )
-    async with in_background(offsets.run()), in_background(reports.run()):
-        yield
+    try:
+        async with in_background(reports.run()):
+            yield
+    finally:
+        await offsets.close()
 
 
 @asynccontextmanager

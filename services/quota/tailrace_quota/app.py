@@ -85,7 +85,7 @@ async def open_quota(config: Config, environment: Environment) -> AsyncIterator[
         registration = _registration(config, environment, follower, server)
         reports = Reports(
             clock,
-            [Source("quota_usage", quota.usage, row_of)],
+            [Source("quota_usage", quota.usage, row_of, ("entity", "name"))],
             lambda request: follower.ask_controller(request, _REPORT_TIMEOUT_MS),
             lambda: (config.node_id, registration.service_epoch),
             log,

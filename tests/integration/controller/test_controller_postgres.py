@@ -10,6 +10,7 @@ import sqlalchemy as sa
 from support.metadata import broker, topic
 from support.postgres import Postgres
 from support.tcp_proxy import TcpProxy
+from support.waiting import HUNG_S
 from tailrace.config import Config
 from tailrace.kafka.lag import LAG_IN_SQL
 from tailrace.metadata.image import MetadataImage
@@ -213,13 +214,16 @@ def test_a_view_that_is_replaced_keeps_its_readers_and_the_views_upon_it(url: st
     store.close()
     engine = sa.create_engine(url.replace("postgresql:", "postgresql+psycopg:"))
     (view,) = (one for one in VIEWS if LAG_IN_SQL in one)
-    negative = view.replace(LAG_IN_SQL, "log_end_offset - committed_offset")
+    begin, _, rest = view.partition(LAG_IN_SQL)
+    columns, _, source = rest.partition(", next_timestamp_ms")
+    negative = f"{begin} log_end_offset - committed_offset {columns} FROM{source.rpartition('FROM')[2]}"
     with engine.begin() as user:
         for statement in (
             "DROP VIEW group_offsets",
             negative,  # as an earlier version made it
             "CREATE ROLE dashboard",
             "GRANT SELECT ON group_offsets TO dashboard",
+            "ALTER TABLE group_offset_rows DROP COLUMN next_timestamp_ms, DROP COLUMN lag_trend",
             "CREATE VIEW lagging AS SELECT group_id, lag FROM group_offsets",
             "INSERT INTO group_offset_rows (group_id, topic, partition_id, committed_offset, log_end_offset)"
             " VALUES ('g', 't', 0, 94, 6)",
@@ -230,4 +234,12 @@ def test_a_view_that_is_replaced_keeps_its_readers_and_the_views_upon_it(url: st
     assert store.follow(ReplayPosition()).lease.epoch == 1
     store.close()
     assert query(url, "SELECT * FROM lagging") == [("g", 0)]
+    query_of_ages = "SELECT lag_seconds, lag_trend, next_timestamp_ms FROM group_offsets"
+    assert query(url, query_of_ages) == [(0.0, None, None)]
+    with engine.begin() as user:
+        aged = "SET committed_offset = 2, next_timestamp_ms = extract(epoch FROM clock_timestamp()) * 1000 - 60000"
+        user.execute(sa.text(f"UPDATE group_offset_rows {aged}"))
+    engine.dispose()
+    ((age, _, _),) = query(url, query_of_ages)
+    assert isinstance(age, float) and 60 <= age < 60 + HUNG_S
     assert query(url, "SELECT has_table_privilege('dashboard', 'group_offsets', 'SELECT')") == [(True,)]

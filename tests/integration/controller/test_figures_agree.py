@@ -37,12 +37,16 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
             for _ in range(6):
                 producer.send(TOPIC, b"x", partition=partition).get(30)
         producer.close()
-        consumer = KafkaConsumer(bootstrap_servers=started.bootstrap, group_id=GROUP, enable_auto_commit=False)
-        partitions = {TopicPartition(TOPIC, n): OffsetAndMetadata(offset, "", -1) for n, offset in COMMITTED.items()}
-        consumer.assign(list(partitions))
-        consumer.commit(partitions)
-        consumer.close()
+        commit(started, COMMITTED)
         yield started
+
+
+def commit(cluster: Cluster, offsets: dict[int, int], topic: str = TOPIC, group: str = GROUP) -> None:
+    consumer = KafkaConsumer(bootstrap_servers=cluster.bootstrap, group_id=group, enable_auto_commit=False)
+    partitions = {TopicPartition(topic, n): OffsetAndMetadata(offset, "", -1) for n, offset in offsets.items()}
+    consumer.assign(list(partitions))
+    consumer.commit(partitions)
+    consumer.close()
 
 
 def sql(cluster: Cluster, query: str) -> list[Row]:
@@ -64,6 +68,13 @@ def rest(cluster: Cluster, path: str, body: Any = None) -> Any:
     return json.loads(text) if text else None
 
 
+def metrics(cluster: Cluster, role: str) -> list[str]:
+    running = json.loads((cluster.data_dir / "run" / f"{role}-0.json").read_text())
+    with urlopen(f"http://{running['addresses']['http']}/metrics", timeout=HUNG_S) as answer:
+        lines: list[str] = answer.read().decode().splitlines()
+    return lines
+
+
 def command(cluster: Cluster, *arguments: str) -> str:
     environ = {**os.environ, "TAILRACE_BOOTSTRAP": cluster.bootstrap}
     line = [sys.executable, "-m", "tailrace.cli", *arguments]
@@ -72,6 +83,7 @@ def command(cluster: Cluster, *arguments: str) -> str:
 
 def test_offsets_and_lag(cluster: Cluster) -> None:
     query = "SELECT partition_id, committed_offset, log_end_offset, lag FROM group_offsets WHERE lag IS NOT NULL"
+    query = f"{query} AND group_id = '{GROUP}'"
     in_sql = until(lambda: rows if len(rows := sql(cluster, query)) == len(COMMITTED) else None, "lags in SQL", 30)
     in_rest = [
         tuple(row[key] for key in ("partition_id", "current_offset", "log_end_offset", "lag"))
@@ -83,6 +95,38 @@ def test_offsets_and_lag(cluster: Cluster) -> None:
     assert sorted(in_sql) == sorted(in_rest) == sorted(shown) == expected
     summary = rest(cluster, f"consumer-groups/{GROUP}/lag-summary")
     assert (summary["max_lag"], summary["total_lag"]) == (3, 3)
+
+
+def test_the_age_of_the_next_record(cluster: Cluster) -> None:
+    query = "SELECT next_timestamp_ms, lag_seconds FROM group_offsets WHERE partition_id = 0 AND lag_seconds > 0"
+    query = f"{query} AND group_id = '{GROUP}'"
+    ((timestamp_ms, in_sql),) = until(lambda: sql(cluster, query) or None, "the age in SQL", 30)
+    (in_rest, *others) = rest(cluster, f"consumer-groups/{GROUP}/lags")["data"]
+    printed = json.loads(command(cluster, "group", "lag", GROUP, "--json"))
+    scraped = [name for name in metrics(cluster, "coordinator") if name.startswith("tailrace_group_lag")]
+    assert timestamp_ms == in_rest["next_timestamp_ms"] == printed["partitions"][0]["next_timestamp_ms"] > 0
+    assert 0 < in_sql < in_rest["lag_seconds"] < printed["max_lag_seconds"] < in_sql + HUNG_S  # it grows meanwhile
+    assert (
+        [row["lag_seconds"] for row in others] == [row["lag_seconds"] for row in printed["partitions"][1:]] == [0] * 3
+    )
+    labels = f'{{group="{GROUP}",topic="{TOPIC}"}}'
+    assert f"tailrace_group_lag{labels} 3.0" in scraped
+    (age,) = [float(line.split()[1]) for line in scraped if line.startswith(f"tailrace_group_lag_seconds{labels}")]
+    assert age > in_sql
+
+
+def test_a_topic_that_is_made_anew_has_no_lag(cluster: Cluster) -> None:
+    cluster.create_topic("again", 1)
+    commit(cluster, {0: 94}, "again", "remakers")
+    shown = "SELECT committed_offset FROM group_offsets WHERE topic = 'again'"
+    assert until(lambda: sql(cluster, shown) or None, "the commit in SQL", 30) == [(94,)]
+    command(cluster, "topic", "delete", "again", "--yes")
+    cluster.create_topic("again", 1)
+    until(lambda: not sql(cluster, shown), "no commit in SQL", 30)
+    summary = rest(cluster, "consumer-groups/remakers/lag-summary")
+    assert (summary["total_lag"], summary["max_lag_topic_name"]) == (0, None)
+    printed = json.loads(command(cluster, "group", "lag", "remakers", "--json"))
+    assert printed["partitions"] == []
 
 
 def test_partitions(cluster: Cluster) -> None:

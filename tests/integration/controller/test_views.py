@@ -82,17 +82,20 @@ async def set_quota(cluster: Cluster) -> None:
 def check(cluster: Cluster, query: Query) -> None:
     fill(cluster)
     (offset,) = until(
-        lambda: query(f"SELECT * FROM group_offsets WHERE group_id = '{GROUP}' AND lag IS NOT NULL") or None,
+        lambda: query(f"SELECT * FROM group_offsets WHERE group_id = '{GROUP}' AND lag = 3 AND lag_trend = 0") or None,
         "a lag in SQL",
     )
     assert (offset["topic"], offset["partition_id"], offset["metadata"]) == (TOPIC, 0, "here")
     assert (offset["committed_offset"], offset["log_end_offset"], offset["lag"]) == (3, 6, 3)
-    (transaction,) = until(lambda: query("SELECT * FROM transactions WHERE start_ms > 0"), "a transaction in SQL")
+    (transaction,) = until(
+        lambda: query("SELECT * FROM transactions WHERE start_ms > 0") or None, "a transaction in SQL"
+    )
     told = {name: transaction[name] for name in ("transactional_id", "state", "partitions")}
     assert told == {"transactional_id": TRANSACTION, "state": "Ongoing", "partitions": 1}
-    (used,) = until(lambda: query("SELECT * FROM quota_usage"), "the use of a quota in SQL")
+    (used,) = until(lambda: query("SELECT * FROM quota_usage") or None, "the use of a quota in SQL")
     assert (used["entity"], used["name"], used["value"]) == ("client-id=slow", "producer_byte_rate", 1e6)
     assert used["usage"] > 0
+    assert offset["lag_seconds"] > 0
     for view, columns in DOCUMENTED.items():
         rows = query(f"SELECT {', '.join(columns)} FROM {view}")
         empty = [name for name in columns if all(row[name] is None for row in rows)]

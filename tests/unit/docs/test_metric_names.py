@@ -11,8 +11,8 @@ _NAMED = re.compile(
     r"(?:tailrace_)?([a-z]+(?:_[a-z]+)*_(?:total|count|bytes|percent|seconds|size|partitions|transactions|available|dirs))"
     r"(?:\{[a-z_,]+\})?(?: [<>=]+ ?\d+)?"
 )
-# Names that end as a metric does: of Kafka's requests and clients, and of the REST API's answers.
-OTHERS = {"min_bytes", "init_transactions", "log_dirs", "offline_log_dirs", "topic_partitions"}
+# Names that end as a metric does: of Kafka's requests and clients, and of the REST API's answers, and of SQL.
+OTHERS = {"min_bytes", "lag_seconds", "init_transactions", "log_dirs", "offline_log_dirs", "topic_partitions"}
 
 
 KNOWN = OTHERS.union(*documented((*ROLES, *BESIDE)).values())

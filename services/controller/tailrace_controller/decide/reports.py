@@ -16,9 +16,9 @@ def parse(kind: str, payload: bytes, now_ms: int) -> list[dict[str, Any]]:
     """Returns the rows of a JSON list.
 
     A group is {group_id, state, type, members}; an offset {group_id, topic, partition, committed_offset, metadata,
-    log_end_offset}; a transaction {transactional_id, state, producer_id, producer_epoch, timeout_ms, start_ms,
-    partitions}, start_ms -1 where none was begun; use of a quota {entity, name, value, usage, throttle_time_ms,
-    throttled}.
+    log_end_offset, next_timestamp_ms, lag_trend}; a transaction {transactional_id, state, producer_id, producer_epoch,
+    timeout_ms, start_ms, partitions}, start_ms -1 where none was begun; use of a quota {entity, name, value, usage,
+    throttle_time_ms, throttled}.
     """
     rows = []
     try:
@@ -49,6 +49,8 @@ def _offset(row: dict[str, Any], now_ms: int) -> dict[str, Any]:
         "log_end_offset": None if end is None else int(end),
         "metadata": _text(row.get("metadata") or ""),
         "reported_ms": now_ms,
+        "next_timestamp_ms": None if (timestamp_ms := row.get("next_timestamp_ms")) is None else int(timestamp_ms),
+        "lag_trend": None if (trend := row.get("lag_trend")) is None else float(trend),
     }
 
 

@@ -12,12 +12,22 @@ import sqlalchemy as sa
 from tailrace.config.describe import is_sensitive
 from tailrace.kafka.resources import ConfigResource
 from tailrace_controller.metadata_log.lease_row import NOBODY, Lease
-from tailrace_controller.store.schema import LEASE, PROJECTIONS, SCHEMA, SCHEMA_VERSION, VERSION, VIEWS
+from tailrace_controller.store.schema import (
+    GROUP_OFFSETS,
+    LEASE,
+    PROJECTIONS,
+    SCHEMA,
+    SCHEMA_VERSION,
+    VERSION,
+    VIEWS,
+    view_sql,
+)
 
 OLDEST_VERSION = 1
 _NO_LEADER = -1
 _NOBODY = "[]"
 _OFFSETS = "group_offsets"
+_NEWEST_COLUMN = "lag_trend"  # of that view: the one that was added last
 _CONFIGS = PROJECTIONS["config_rows"]
 _OF_BROKERS = _CONFIGS.c.resource_type == ConfigResource.BROKER.label
 
@@ -45,31 +55,45 @@ def migrate(connection: sa.Connection) -> None:
 def is_complete(connection: sa.Connection) -> bool:
     """Whether all tables are there, and no view shows what an older release did."""
     has_tables = SCHEMA.tables.keys() <= set(sa.inspect(connection).get_table_names())
-    return has_tables and not _negative_lag(connection) and not _shown_secrets(connection)
+    return has_tables and not _has_older_view(connection) and not _shown_secrets(connection)
 
 
 def complete(connection: sa.Connection) -> None:
-    """Adds the tables and views that are missing, and removes the secrets and the negative lag of older releases.
+    """Adds the tables, columns and views that are missing, and removes the secrets that older releases showed.
 
     On PostgreSQL a view is replaced in place: other views may stand on it, and it has privileges of its own.
     """
     SCHEMA.create_all(connection)
+    _add_columns(connection, GROUP_OFFSETS)
     if secrets := _shown_secrets(connection):
         connection.execute(_CONFIGS.update().where(_OF_BROKERS, _CONFIGS.c.name.in_(secrets)).values(value=None))
     in_place = connection.dialect.name == "postgresql"
     there = set(sa.inspect(connection).get_view_names())
-    if _negative_lag(connection):
+    if _has_older_view(connection):
         there.discard(_OFFSETS)
         if not in_place:
             connection.execute(sa.text(f"DROP VIEW {_OFFSETS}"))
     for view in VIEWS:
         if view.split()[2] not in there:
-            connection.execute(sa.text(view.replace("CREATE", "CREATE OR REPLACE", 1) if in_place else view))
+            text = view_sql(view, connection.dialect.name)
+            connection.execute(sa.text(text.replace("CREATE", "CREATE OR REPLACE", 1) if in_place else text))
 
 
-def _negative_lag(connection: sa.Connection) -> bool:
+def _add_columns(connection: sa.Connection, table: sa.Table) -> None:
+    """Adds those that the table of an older release lacks. Such a release goes on beside this one: it writes none."""
+    there = {column["name"] for column in sa.inspect(connection).get_columns(table.name)}
+    for column in table.columns:
+        if column.name not in there:
+            kind = column.type.compile(connection.dialect)
+            connection.execute(sa.text(f"ALTER TABLE {table.name} ADD COLUMN {column.name} {kind}"))
+
+
+def _has_older_view(connection: sa.Connection) -> bool:
+    """Whether the view of offsets is that of a release with fewer columns, whose lag may even be negative."""
     inspector = sa.inspect(connection)
-    return _OFFSETS in inspector.get_view_names() and "CASE" not in inspector.get_view_definition(_OFFSETS)
+    if _OFFSETS not in inspector.get_view_names():
+        return False
+    return _NEWEST_COLUMN not in {column["name"] for column in inspector.get_columns(_OFFSETS)}
 
 
 def _shown_secrets(connection: sa.Connection) -> list[str]:

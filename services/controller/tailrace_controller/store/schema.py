@@ -7,7 +7,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from tailrace.kafka.lag import LAG_IN_SQL
+from tailrace.kafka.lag import LAG_IN_SQL, lag_seconds_in_sql
 
 SCHEMA_VERSION = 3
 
@@ -120,6 +120,8 @@ GROUP_OFFSETS = _table(
         "log_end_offset": _LONG,
         "metadata": _TEXT,
         "reported_ms": _LONG,
+        "next_timestamp_ms": _LONG,
+        "lag_trend": sa.Float,
     },
 )
 TRANSACTIONS = _table(
@@ -163,9 +165,19 @@ VIEWS = (
     # The last four lag: coordinators and quota services report them (reported_ms says when).
     "CREATE VIEW groups AS SELECT group_id, state, type, members, coordinator_id, reported_ms FROM group_rows",
     "CREATE VIEW group_offsets AS SELECT group_id, topic, partition_id, committed_offset, log_end_offset,"
-    f" {LAG_IN_SQL} AS lag, metadata, coordinator_id, reported_ms FROM group_offset_rows",
+    f" {LAG_IN_SQL} AS lag, metadata, coordinator_id, reported_ms, next_timestamp_ms,"
+    f" CAST({lag_seconds_in_sql('{now_ms}')} AS DOUBLE PRECISION) AS lag_seconds, lag_trend FROM group_offset_rows",
     "CREATE VIEW transactions AS SELECT transactional_id, state, producer_id, producer_epoch, timeout_ms, start_ms,"
     " partitions, coordinator_id, reported_ms FROM transaction_rows",
     "CREATE VIEW quota_usage AS SELECT entity, name, value, usage, throttle_time_ms, throttled, coordinator_id AS"
     " quota_service_id, reported_ms FROM quota_usage_rows",
 )
+_NOW_MS = {
+    "sqlite": "((julianday('now') - 2440587.5) * 86400000.0)",
+    "postgresql": "(extract(epoch FROM clock_timestamp()) * 1000)",
+}
+
+
+def view_sql(view: str, dialect: str) -> str:
+    """One of VIEWS as the database of that dialect takes it."""
+    return view.replace("{now_ms}", _NOW_MS[dialect])

@@ -9,6 +9,7 @@ from uuid import UUID
 from tailrace.coordination.group_records import OffsetCommitted, OffsetRemoved
 from tailrace.errors import ApiError, ErrorCode
 from tailrace.kafka.ids import TopicPartition
+from tailrace.metadata.image import MetadataImage
 from tailrace.state import EndOfTransaction, InTransaction, ProducerIdAndEpoch
 from tailrace_coordinator.groups.decision import GroupDecision
 from tailrace_coordinator.groups.group import Committer, Group
@@ -20,10 +21,11 @@ _NEVER_MS = 2**63 - 1  # the latest time that a record can hold
 class Offsets:
     """The committed offsets of one shard, by group."""
 
-    __slots__ = ("_by_group", "pending")
+    __slots__ = ("_by_group", "changes", "pending")
 
     def __init__(self) -> None:
         self._by_group: dict[str, dict[TopicPartition, OffsetCommitted]] = {}
+        self.changes = 0  # a report looks for what has moved where it grew
         self.pending = PendingOffsets()
 
     def get(self, group_id: str, topic: str, partition: int) -> OffsetCommitted | None:
@@ -40,6 +42,7 @@ class Offsets:
 
     def apply(self, record: OffsetCommitted | OffsetRemoved) -> None:
         """Sets or forgets one offset."""
+        self.changes += 1
         key = (record.topic, record.partition)
         if isinstance(record, OffsetCommitted):
             self._by_group.setdefault(record.group_id, {})[key] = record
@@ -54,8 +57,15 @@ class Offsets:
 
     def end(self, end: EndOfTransaction) -> None:
         """What the transaction wrote counts from now on, or goes."""
+        self.changes += 1
         for offset in self.pending.end(end.producer.producer_id, committed=end.committed):
             self._by_group.setdefault(offset.group_id, {})[offset.topic, offset.partition] = offset
+
+
+def is_of_another_topic(image: MetadataImage, offset: OffsetCommitted) -> bool:
+    """Whether an offset was committed for a topic that was deleted, and whose name another topic has now."""
+    topic = image.topic(offset.topic)
+    return topic is not None and offset.topic_id is not None and offset.topic_id != topic.topic_id
 
 
 @dataclass(frozen=True, slots=True)

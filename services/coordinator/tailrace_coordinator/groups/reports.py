@@ -38,4 +38,6 @@ def _row(group: Group) -> dict[str, Any]:
     }
 
 
-GROUP_REPORTS: Final[Mapping[str, Report]] = {"groups": Report(lambda machine: machine.groups.values(), _row)}
+GROUP_REPORTS: Final[Mapping[str, Report]] = {
+    "groups": Report(lambda machine: machine.groups.values(), _row, ("group_id",))
+}

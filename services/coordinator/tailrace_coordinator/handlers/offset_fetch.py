@@ -21,6 +21,7 @@ from tailrace.net.context import Context
 from tailrace.net.limits.answer_budget import AnswerBudget, text_bytes
 from tailrace.wire.messages import OffsetFetchRequest, OffsetFetchResponse
 from tailrace_coordinator.coordinator import Coordinator
+from tailrace_coordinator.groups.offsets import is_of_another_topic
 from tailrace_coordinator.handlers.offset_commit import find_topic
 
 Found = Mapping[TopicPartition, OffsetCommitted | None]  # None: not stable
@@ -158,12 +159,7 @@ def _group_topics(image: MetadataImage, found: Found, rows: list[_Row] | None, *
 
 def _current(image: MetadataImage, found: Found) -> Found:
     """Without the offsets that were committed for a topic of that name that was deleted since and created again."""
-    return {key: offset for key, offset in found.items() if offset is None or not _is_of_another(image, offset)}
-
-
-def _is_of_another(image: MetadataImage, offset: OffsetCommitted) -> bool:
-    topic = image.topic(offset.topic)
-    return topic is not None and offset.topic_id is not None and offset.topic_id != topic.topic_id
+    return {key: offset for key, offset in found.items() if offset is None or not is_of_another_topic(image, offset)}
 
 
 def _all(found: Found) -> list[_Row]:

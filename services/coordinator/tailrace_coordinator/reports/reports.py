@@ -13,7 +13,8 @@ from tailrace_coordinator.shards.runtime import CoordinatorRuntime
 def sources_of(runtime: CoordinatorRuntime) -> list[Source]:
     """What the shards of a kind have to show."""
     return [
-        Source(kind, partial(_things, runtime, report), report.row) for kind, report in runtime.kind.reports.items()
+        Source(kind, partial(_things, runtime, report), report.row, report.key)
+        for kind, report in runtime.kind.reports.items()
     ]
 
 

@@ -58,10 +58,11 @@ class Gauge(NamedTuple):
 
 
 class Report(NamedTuple):
-    """What the controller's SQL views show of a shard: the things of a machine, and a row for each."""
+    """What the controller's SQL views show of a shard: the things of a machine, and a row for each with its key."""
 
     things: Callable[[Any], Iterable[Any]]
     row: Callable[[Any], dict[str, Any]]
+    key: Sequence[str]
 
 
 def no_gauges(machines: Sequence[Any]) -> Iterable[Gauge]:

@@ -33,5 +33,5 @@ def _row(transaction: TransactionState) -> dict[str, Any]:
 
 
 TRANSACTION_REPORTS: Final[Mapping[str, Report]] = {
-    "transactions": Report(lambda machine: machine.transactions.values(), _row)
+    "transactions": Report(lambda machine: machine.transactions.values(), _row, ("transactional_id",))
 }

@@ -151,7 +151,10 @@ def test_reports_become_rows_and_nonsense_is_left_out() -> None:
     assert groups == [{"group_id": "g", "state": "Stable", "type": "classic", "members": 2, "reported_ms": 77}]
     offset = b'[{"group_id": "g", "topic": "t", "partition": 0, "committed_offset": 5}]'
     (row,) = reports.parse("group_offsets", offset, 77)
-    assert (row["committed_offset"], row["log_end_offset"]) == (5, None)
+    assert (row["committed_offset"], row["log_end_offset"], row["next_timestamp_ms"]) == (5, None, None)
+    aged = offset.replace(b"}", b', "log_end_offset": 9, "next_timestamp_ms": 70, "lag_trend": -1.5}')
+    (row,) = reports.parse("group_offsets", aged, 77)
+    assert (row["log_end_offset"], row["next_timestamp_ms"], row["lag_trend"]) == (9, 70, -1.5)
     told = {"transactional_id": "t", "state": "Ongoing", "producer_id": 7, "producer_epoch": 1, "timeout_ms": 60000}
     open_and_empty = [{**told, "start_ms": 5, "partitions": 2}, {**told, "start_ms": -1, "partitions": 0}, told]
     begun, never = reports.parse("transactions", json.dumps(open_and_empty).encode(), 77)

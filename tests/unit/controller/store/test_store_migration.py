@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from support.waiting import HUNG_S
 from tailrace.kafka.lag import lag
 from tailrace_controller.metadata_log import bootstrap
 from tailrace_controller.metadata_log.lease_row import Candidate
@@ -97,6 +98,8 @@ def test_the_view_of_an_earlier_version_whose_lag_may_be_negative_is_replaced(tm
     path = new_database(
         tmp_path,
         "DROP VIEW group_offsets;"
+        "ALTER TABLE group_offset_rows DROP COLUMN next_timestamp_ms;"
+        "ALTER TABLE group_offset_rows DROP COLUMN lag_trend;"
         "CREATE VIEW group_offsets AS SELECT log_end_offset - committed_offset AS lag FROM group_offset_rows;"
         "INSERT INTO group_offset_rows (group_id, topic, partition_id, committed_offset, log_end_offset)"
         " VALUES ('g', 't', 0, 94, 6), ('g', 't', 1, 2, 6), ('g', 't', 2, 2, NULL);",
@@ -107,6 +110,11 @@ def test_the_view_of_an_earlier_version_whose_lag_may_be_negative_is_replaced(tm
     with sqlite3.connect(path) as user:
         told = user.execute("SELECT committed_offset, log_end_offset, lag FROM group_offsets ORDER BY partition_id")
         assert told.fetchall() == [(94, 6, lag(94, 6)), (2, 6, lag(2, 6)), (2, None, None)]
+        ages = user.execute("SELECT lag_seconds, lag_trend, next_timestamp_ms FROM group_offsets ORDER BY partition_id")
+        assert ages.fetchall() == [(0.0, None, None), (None, None, None), (None, None, None)]
+        user.execute("UPDATE group_offset_rows SET next_timestamp_ms = unixepoch() * 1000 - 60000")
+        ((age,),) = user.execute("SELECT lag_seconds FROM group_offsets WHERE partition_id = 1")
+        assert 60 <= age < 60 + HUNG_S
     user.close()
 
 
