@@ -170,10 +170,16 @@ DIFFERENCES = (
         "one rate for one client, however many brokers there are",
     ),
     Difference(
-        "the user that a quota is for",
-        "the authenticated user of the connection",
-        "the subject of its certificate over TLS, as in Kafka; else ANONYMOUS, as on Kafka's PLAINTEXT listeners",
-        "there is no SASL",
+        "a request that the state of SASL does not take",
+        "while a token is due, it is answered with ILLEGAL_SASL_STATE; then the connection is closed",
+        "the connection is closed",
+        "no request but those of SASL is decoded before a client is authenticated",
+    ),
+    Difference(
+        "a user that does not exist, by SCRAM",
+        "refused at its first message",
+        "refused at its last one, after a challenge as any user gets it",
+        "neither answers nor times say which names exist",
     ),
     Difference(
         "`request_percentage`",

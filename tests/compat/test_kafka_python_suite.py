@@ -16,7 +16,7 @@ from tailrace.testing import Cluster
 FILES = ("test_admin_integration.py", "test_consumer_integration.py", "test_producer_integration.py")
 LEFT_OUT = {  # with the reason
     "test_ssl_integration.py": "starts a broker of its own; `tests/integration/test_tls.py` has kafka-python over TLS",
-    "test_sasl_integration.py": "starts a broker of its own; there is no SASL",
+    "test_sasl_integration.py": "starts a broker of its own, with users in its file",
     "test_admin_integration.py::test_create_describe_delete_acls": "there are no ACLs; Kafka has none by itself",
 }
 ITS_SETTINGS = SETTINGS | {"num.partitions": "4"}

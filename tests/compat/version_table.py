@@ -595,6 +595,15 @@ def describe_user_scram_credentials(stage: Stage, version: int) -> list[Ask]:
     return [Ask(build(50, users=users)) for users in (None, [{"name": "nobody"}], [{"name": "a"}, {"name": "a"}])]
 
 
+def sasl_handshake(stage: Stage, version: int) -> list[Ask]:
+    """On a listener without SASL; test_sasl.py has the others."""
+    return [Ask(build(17, mechanism=mechanism)) for mechanism in ("PLAIN", "")]
+
+
+def sasl_authenticate(stage: Stage, version: int) -> list[Ask]:
+    return [Ask(build(36, auth_bytes=token)) for token in (b"token", b"")]
+
+
 def alter_user_scram_credentials(stage: Stage, version: int) -> list[Ask]:
     """Refused changes: other scripts want a cluster without users."""
 
@@ -689,6 +698,8 @@ ROWS: dict[int, Row] = {
     47: offset_delete,
     48: describe_client_quotas,
     50: describe_user_scram_credentials,
+    17: sasl_handshake,
+    36: sasl_authenticate,
     49: alter_client_quotas,
     51: alter_user_scram_credentials,
     55: describe_quorum,

@@ -13,6 +13,7 @@ from uuid import UUID
 import structlog
 
 from support.ports import free_ports
+from support.sasl import authenticator
 from tailrace.metadata.image import BrokerImage, MetadataImage, PartitionImage, ServiceImage, ShardImage, TopicImage
 from tailrace.metadata.records import Endpoint
 from tailrace.net.address import Address
@@ -201,6 +202,7 @@ class World:
         parts = Parts(
             follower=self.follower,
             clock=SystemClock(),
+            sasl=authenticator(SystemClock()),
             random=random.Random(1),
             log=structlog.wrap_logger(self.log, processors=[]),
             meter_of=meter_of,

@@ -20,6 +20,12 @@ class Holder:
     def unmuted(self) -> None:
         self.asked.append("unmuted")
 
+    def authentication_changed(self) -> None:
+        self.asked.append("authentication changed")
+
+    def finish(self) -> None:
+        self.asked.append("finish")
+
     def memory_granted(self) -> None:
         self.asked.append("memory granted")
 

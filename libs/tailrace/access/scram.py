@@ -112,17 +112,16 @@ class ScramExchange:
         self,
         mechanism: ScramMechanism,
         first: ClientFirst,
-        credential: ScramCredential | None,
+        credential: ScramCredential,
         *,
+        known: bool = True,
         nonce: str,
-        secret: bytes,
     ) -> None:
-        """Needs a fresh nonce for each exchange, and a secret that stays, for the salts of unknown users."""
+        """Needs a fresh nonce for each exchange. known: else the credential stands for a user that does not exist."""
         self._mechanism = mechanism
         self._first = first
-        self._known = credential is not None
-        stand_in = _unknown(mechanism, first.username, secret)  # made for a known user, too: it takes time
-        self._credential = credential or stand_in
+        self._known = known
+        self._credential = credential
         self._nonce = first.nonce + nonce
         salt = base64.b64encode(self._credential.salt).decode()
         self.challenge = f"r={self._nonce},s={salt},i={self._credential.iterations}".encode()
@@ -147,10 +146,10 @@ class ScramExchange:
         return b"v=" + base64.b64encode(_hmac(self._mechanism, self._credential.server_key, authorized))
 
 
-def _unknown(mechanism: ScramMechanism, username: str, secret: bytes) -> ScramCredential:
-    """Stands for the credential of a user that does not exist; the same at each try."""
+def stand_in(mechanism: ScramMechanism, username: str, secret: bytes, iterations: int) -> ScramCredential:
+    """Stands for the credential of a user that does not exist; the same at each try while the secret stays."""
     salt = _hmac(mechanism, secret, f"{mechanism.label} {username}".encode())
-    return ScramCredential(salt[:SALT_BYTES], salt, salt, MIN_ITERATIONS)
+    return ScramCredential(salt[:SALT_BYTES], salt, salt, iterations)
 
 
 def _hmac(mechanism: ScramMechanism, key: bytes, message: bytes) -> bytes:

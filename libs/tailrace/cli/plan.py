@@ -87,16 +87,16 @@ def open_without_login(
     admin: Iterable[Address],
     running: Iterable[tuple[str, Mapping[str, str]]],
     *,
-    certificates: bool,
+    has_login: bool,
 ) -> Iterator[str]:
     """What other machines may reach and no login is asked for.
 
-    clients, admin: the gateway's. running: each role with its addresses. certificates: clients must show one.
+    clients, admin: the gateway's. running: each role with its addresses. has_login: Kafka clients must log in.
     """
-    found = [] if certificates else [(at, "Kafka clients") for at in clients]
+    found = [] if has_login else [(at, "Kafka clients") for at in clients]
     found += [(at, "REST API and console") for at in admin]
     for role, addresses in running:
-        if role == "broker" and not certificates:
+        if role == "broker" and not has_login:
             found += [
                 (Address.parse(text), "Kafka clients of a broker")
                 for text in addresses.get("client", "").split(",")

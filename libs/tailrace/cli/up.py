@@ -74,7 +74,7 @@ class Up:
         self._roles = {role: find_role(role) for role in plan.ROLES}
         self._nodes = given.counts["broker"]
         self._companion_refused = False
-        self._certificates = False  # whether clients must show one
+        self._has_login = False  # whether clients must say who they are
         self._config_warnings = self._check_settings()
 
     def run(self) -> int:
@@ -155,7 +155,7 @@ class Up:
         from tailrace.config import Config, ConfigError
         from tailrace.net.authentication.secret_file import make_secret, read_secret
         from tailrace.net.members.internal import internal_address
-        from tailrace.runtime.insecure_listeners import check_listeners
+        from tailrace.runtime.insecure_listeners import check_listeners, has_login
 
         try:
             config = Config.load("broker", None, os.environ, self.settings(self.instances[0]))
@@ -164,11 +164,13 @@ class Up:
                 make_secret(self.given.data_dir)
             secret = read_secret(config, self.given.data_dir)
             internal_address(config, self.data_dir.sockets, "any", secret)
+            self._has_login = has_login(config)
             if config.gateway_security_protocol != "PLAINTEXT":
-                self._certificates = config.ssl_client_auth == "required"
+                from tailrace.net.sasl.settings import sasl_settings
                 from tailrace.net.tls.handshakes import check_tls
 
                 check_tls(config, self.clock.wall_ms())
+                sasl_settings(config)
         except (ConfigError, OSError) as error:
             raise UpRefused(str(error)) from None
         return config.warnings
@@ -211,7 +213,7 @@ class Up:
         seconds = (self.clock.monotonic_ms() - self.started_ms) / 1000
         clients = [Address(host, self.ports.port + n) for host in self.ports.hosts for n in range(self._nodes)]
         admins = [Address(host, Address.parse(admin.removeprefix("http://")).port) for host in self.ports.hosts]
-        unlocked = list(plan.open_without_login(clients, admins, running, certificates=self._certificates))
+        unlocked = list(plan.open_without_login(clients, admins, running, has_login=self._has_login))
         lines = [
             f"Tailrace is ready after {seconds:.2f} s.",
             f"  Bootstrap  {self.bootstrap}  ({'; '.join(filter(None, ('Kafka clients', plan.bound(clients))))})",

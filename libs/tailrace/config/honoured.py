@@ -41,6 +41,12 @@ BROKER_KEYS = {
         "ssl.truststore.password",
         "ssl.truststore.type",
     ),
+    "tailrace.net.sasl.settings": (
+        "connection.failed.authentication.delay.ms",
+        "connections.max.reauth.ms",
+        "sasl.enabled.mechanisms",
+        "sasl.server.max.receive.size",
+    ),
     "tailrace.net.quotas.opening": (
         "quota.max.entries",
         "quota.max.throttle.ms",

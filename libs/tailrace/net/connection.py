@@ -30,7 +30,7 @@ from tailrace.net.session import AuthenticationState, ClientSession
 from tailrace.net.transport.answering import Answering
 from tailrace.wire import codec
 from tailrace.wire.apis import ApiKey
-from tailrace.wire.connection import BUSY, CLOSED, MUTED, SIZE, UNTAKEN, Fate
+from tailrace.wire.connection import BUSY, CLOSED, LEAST_REQUEST_BYTES, MUTED, SIZE, UNTAKEN, Fate
 from tailrace.wire.header import RequestHeader, parse_request_header, skip_request_header
 from tailrace.wire.malformed import NotKafka, TooManyRows
 from tailrace.wire.messages import PreambleRequest, PreambleResponse
@@ -148,6 +148,17 @@ class Connection(Answering):
         return not self._transport.is_closing()
 
     # -- the end of it --------------------------------------------------------------------------------------------
+
+    def finish(self) -> None:
+        """Reads no more; closed once what is due has left."""
+        self.core.ended = self._held = True
+        self._filled = 0
+
+    def authentication_changed(self) -> None:
+        """Of a client that is not authenticated frames are small."""
+        session, core = self.session, self.core
+        core.max_frame_bytes = session.most_frame_bytes(self._service.max_frame_bytes)
+        core.min_frame_bytes = 0 if session.raw_tokens else LEAST_REQUEST_BYTES
 
     def renamed(self, client_id: bytes) -> None:
         """A request came under another client id than `named`."""
@@ -321,12 +332,16 @@ class Connection(Answering):
 
     def _frame(self, frame: memoryview) -> bool:
         """Handles a request; True: not yet, its client has to wait first."""
+        session = self.session
+        known = session.authentication is _COMPLETE
+        if not known and session.raw_tokens:
+            self._begin(self._run_token, bytes(frame))
+            return False
         named = self.named
         if named is not None and frame[_ID_AT : _ID_AT + len(named)] != named:
             self._rename(frame)
         api_key, version, correlation_id, pos = skip_request_header(frame)
-        session = self.session
-        if session.authentication is not _COMPLETE:
+        if not known:
             session.take(api_key)
         if session.may_owe and api_key in _DATA and session.owes():
             self.throttled()
@@ -433,6 +448,18 @@ class Connection(Answering):
         )
         self._answers.hold(self, len(answer))
         self._answered(answer)
+
+    async def _run_token(self, token: bytes) -> None:
+        """A token of SASL without a header (SaslHandshake v0)."""
+        sasl = self._service.sasl
+        assert sasl is not None
+        try:
+            answer = await sasl.raw_token(token, self.session)
+        except codec.Malformed as refused:
+            self._idle()
+            self._refuse(str(refused))
+            return
+        self._answered(SIZE.pack(len(answer)) + answer)
 
     async def _run(self, header: RequestHeader, request: Any) -> None:
         self._answered(await self._frame_of(header, request))

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from struct import error as StructError
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, Protocol, TypeAlias
 from uuid import UUID
 
 from structlog.typing import FilteringBoundLogger
@@ -24,6 +24,7 @@ from tailrace.net.context import Context, HotConnection
 from tailrace.net.large import Large, has_many_rows
 from tailrace.net.limits.deadlines import ConnectionDeadlines
 from tailrace.net.limits.role_memory import RoleMemory
+from tailrace.net.session import ClientSession
 from tailrace.net.transport.buffers import SocketBuffers
 from tailrace.wire import codec
 from tailrace.wire.apis import Api, ApiKey
@@ -41,6 +42,13 @@ ORDINARY: Final = object()
 Answer: TypeAlias = bytes | memoryview | list[Any]
 # (connection, whole frame) -> the whole answer. Raises ConnectionError or TimeoutError where none comes.
 Relay: TypeAlias = Callable[[HotConnection, memoryview], Awaitable[Answer]]
+
+
+class RawTokens(Protocol):
+    """The SASL of a listener, as a connection sees it: tailrace.net.sasl.authenticator."""
+
+    async def raw_token(self, token: bytes, session: ClientSession) -> bytes:
+        """The answer to a token. Raises Malformed where the connection is to be closed without one."""
 
 
 def _nothing() -> None:
@@ -88,6 +96,7 @@ class Service:
     answers_after_end: bool = False
     on_end: Callable[[Any], None] | None = None
     on_close: Callable[[Any], None] | None = None
+    sasl: RawTokens | None = None  # takes tokens that have no request around them
     relay: Relay | None = None  # takes the frames of APIs that are not served here (a broker's own client listener)
     large: Large = field(default_factory=Large)
     memory: RoleMemory = field(kw_only=True)  # one for all listeners of a role

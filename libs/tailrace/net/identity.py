@@ -26,7 +26,8 @@ class Identity(NamedTuple):
     """The client behind a connection: from its socket, or from the preamble an authenticated peer sent.
 
     advertised_host and base_port are what this client is told of the cluster's address; node n is at base_port + n.
-    node_id is the broker whose port the client came by, -1 where that says nothing.
+    node_id is the broker whose port the client came by, -1 where that says nothing. session_expiry_ms is by the
+    monotonic clock of the host that has the client's socket, -1 without an end; sasl_mechanism is empty without SASL.
     """
 
     principal: str = ANONYMOUS
@@ -37,6 +38,7 @@ class Identity(NamedTuple):
     base_port: int = 0
     session_expiry_ms: int = -1
     node_id: int = -1
+    sasl_mechanism: str = ""
 
     @property
     def client(self) -> str:

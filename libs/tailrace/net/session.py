@@ -13,6 +13,7 @@ from typing import Final, Protocol, TypeVar
 
 from tailrace.access.authorizer import Authorizer, Grants
 from tailrace.access.resources import AclOperation, ResourceType
+from tailrace.access.sasl import SaslServer
 from tailrace.clock import Cancellable
 from tailrace.net.identity import Identity
 from tailrace.net.limits.deadlines import IdleTimer
@@ -27,8 +28,8 @@ from tailrace.wire.malformed import Malformed
 
 _Made = TypeVar("_Made")
 _SOFTWARE_CHARS: Final = 64
-_SASL_HANDSHAKE: Final = 17
-_SASL_AUTHENTICATE: Final = 36
+_SASL_HANDSHAKE: Final = int(ApiKey.SASL_HANDSHAKE)
+_SASL_AUTHENTICATE: Final = int(ApiKey.SASL_AUTHENTICATE)
 
 
 class AuthenticationState(Enum):
@@ -37,6 +38,8 @@ class AuthenticationState(Enum):
     HANDSHAKE = "no mechanism is chosen"
     AUTHENTICATE = "a mechanism is chosen"
     COMPLETE = "authenticated"
+    EXPIRED = "the session is over, and the client has to authenticate again"
+    FAILED = "authentication failed"
 
 
 # The requests that each state takes; None: all.
@@ -44,7 +47,11 @@ TAKEN: Final[Mapping[AuthenticationState, frozenset[int] | None]] = {
     AuthenticationState.HANDSHAKE: frozenset({int(ApiKey.API_VERSIONS), _SASL_HANDSHAKE}),
     AuthenticationState.AUTHENTICATE: frozenset({_SASL_AUTHENTICATE}),
     AuthenticationState.COMPLETE: None,
+    AuthenticationState.EXPIRED: frozenset({_SASL_HANDSHAKE}),
+    AuthenticationState.FAILED: frozenset(),
 }
+AUTHENTICATION_MS: Final = 30_000.0  # from a connection's begin to its authentication
+_FRAME_BYTES: Final = 16_384  # of a client that is not authenticated: a token of PLAIN or SCRAM has 4 KiB at most
 
 
 class SessionHolder(MemoryHolder, Protocol):
@@ -55,6 +62,12 @@ class SessionHolder(MemoryHolder, Protocol):
 
     def unmuted(self) -> None:
         """Requests may be handled again."""
+
+    def authentication_changed(self) -> None:
+        """The session takes other requests now; it may have another principal."""
+
+    def finish(self) -> None:
+        """Reads no more; it is closed once what is due has left."""
 
 
 class SessionClock(Protocol):
@@ -87,9 +100,19 @@ class _Ended(EndedHolder):
     def unmuted(self) -> None:
         return
 
+    def authentication_changed(self) -> None:
+        return
+
+    def finish(self) -> None:
+        return
+
 
 _ENDED: Final = _Ended()
 _NO_GRANTS: Final = Grants()
+
+
+def _nothing() -> None:
+    return None
 
 
 def _unmetered(client_id: bytes) -> Meter:
@@ -107,10 +130,12 @@ class ClientSession:
         "_answers",
         "_authorizer",
         "_clock",
+        "_deadline",
         "_holder",
         "_mute",
         "_pending_throttle",
         "_reported_ms",
+        "_sasl_bytes",
         "authentication",
         "client_id",
         "grants",
@@ -119,9 +144,12 @@ class ClientSession:
         "may_owe",
         "meter",
         "meter_of",
+        "on_expired",
         "on_throttle",
         "quiet",
+        "raw_tokens",
         "restricted",
+        "sasl",
         "share",
         "software_name",
         "software_version",
@@ -141,6 +169,11 @@ class ClientSession:
         """authorizer: without one the client may do everything."""
         self.share = memory.requests.share(holder)
         self.authentication = AuthenticationState.COMPLETE  # by a certificate of TLS, or anonymous
+        self.sasl: SaslServer | None = None  # the exchange at hand
+        self.raw_tokens = False  # what follows are its tokens, without a header (SaslHandshake v0)
+        self.on_expired: Callable[[], None] = _nothing
+        self._sasl_bytes = _FRAME_BYTES
+        self._deadline: Cancellable | None = None  # of authentication, then of the session
         self.software_name = self.software_version = ""
         self.client_id = b""  # of the last request that was looked at
         self.meter_of = meter_of
@@ -173,12 +206,6 @@ class ClientSession:
         """The client's library, as its ApiVersions request names it (KIP-511)."""
         self.software_name, self.software_version = name[:_SOFTWARE_CHARS], version[:_SOFTWARE_CHARS]
 
-    def take(self, api_key: int) -> None:
-        """Raises Malformed for a request that the state of authentication does not take."""
-        taken = TAKEN[self.authentication]
-        if taken is not None and api_key not in taken:
-            raise Malformed(f"api key {api_key} came before authentication: {self.authentication.value}")
-
     def authorized(self, operation: AclOperation, resource_type: ResourceType, name: str) -> bool:
         """Whether the client may do that; a role of the cluster may do everything. Called from any thread."""
         authorizer, identity = self._authorizer, self.identity
@@ -198,6 +225,79 @@ class ClientSession:
         if allowed:
             authorizer.remember(grants, operation, key)
         return allowed
+
+    # -- authentication -------------------------------------------------------------------------------------------
+
+    def require_sasl(self, most_bytes: int) -> None:
+        """Nothing is taken but what SASL needs, until the client is authenticated; it has AUTHENTICATION_MS.
+
+        most_bytes: sasl.server.max.receive.size.
+        """
+        self._sasl_bytes = min(_FRAME_BYTES, most_bytes)
+        self._deadline = self._clock.call_later(AUTHENTICATION_MS, self._not_in_time)
+        self._go_to(AuthenticationState.HANDSHAKE)
+
+    def take(self, api_key: int) -> None:
+        """Raises Malformed for a request that the state of authentication does not take."""
+        taken = TAKEN[self.authentication]
+        if taken is not None and api_key not in taken:
+            if self.authentication is AuthenticationState.EXPIRED:
+                self.on_expired()
+            raise Malformed(f"api key {api_key} came before authentication: {self.authentication.value}")
+
+    def most_frame_bytes(self, most_bytes: int) -> int:
+        """The largest frame that is taken now, where an authenticated client's may be so large."""
+        return most_bytes if self.authentication is AuthenticationState.COMPLETE else min(self._sasl_bytes, most_bytes)
+
+    def begin_exchange(self, server: SaslServer, *, raw_tokens: bool) -> None:
+        """The client has chosen its mechanism."""
+        self.sasl, self.raw_tokens = server, raw_tokens
+        self._go_to(AuthenticationState.AUTHENTICATE)
+
+    def authenticated(self, principal: str, mechanism: str, lifetime_ms: int) -> None:
+        """The client is that principal, for so long; 0: as long as the connection."""
+        self.sasl, self.raw_tokens = None, False
+        expiry_ms = int(self._clock.monotonic_ms()) + lifetime_ms if lifetime_ms else -1
+        self.identify(
+            self.identity._replace(principal=principal, sasl_mechanism=mechanism, session_expiry_ms=expiry_ms)
+        )
+        self.keep_expiry()
+        self._go_to(AuthenticationState.COMPLETE)
+
+    def keep_expiry(self) -> None:
+        """From now on the session ends when its identity says so: of who holds the client's socket."""
+        self.forget_expiry()
+        if (expiry_ms := self.identity.session_expiry_ms) >= 0:
+            self._deadline = self._clock.call_later(max(0.0, expiry_ms - self._clock.monotonic_ms()), self._expire)
+
+    def forget_expiry(self) -> None:
+        """Another process holds the client's socket now, and looks at that."""
+        if self._deadline is not None:
+            self._deadline.cancel()
+            self._deadline = None
+
+    def fail_authentication(self) -> None:
+        """Nothing more is taken."""
+        self.sasl, self.raw_tokens = None, False
+        self._go_to(AuthenticationState.FAILED)
+
+    def finish(self) -> None:
+        """The client is sent what is due, and no more is taken of it."""
+        self._holder.finish()
+
+    def _expire(self) -> None:
+        """A client that is at it to authenticate again may go on (KIP-368)."""
+        self._deadline = None
+        if self.authentication is AuthenticationState.COMPLETE:
+            self._go_to(AuthenticationState.EXPIRED)
+
+    def _not_in_time(self) -> None:
+        self._deadline = None
+        self._holder.give_way(f"not authenticated within {AUTHENTICATION_MS:.0f} ms: {self.authentication.value}")
+
+    def _go_to(self, state: AuthenticationState) -> None:
+        self.authentication = state
+        self._holder.authentication_changed()
 
     # -- quotas ---------------------------------------------------------------------------------------------------
 
@@ -278,6 +378,7 @@ class ClientSession:
 
     def end(self) -> None:
         """Gives back what the client held."""
+        self.forget_expiry()
         self.share.end()
         self._answers.give_back(self._holder)
         if self._mute is not None:

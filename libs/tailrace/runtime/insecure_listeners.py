@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 from tailrace.config import Config, ConfigError
 from tailrace.config.hosts import is_loopback
+from tailrace.kafka.security_protocols import encrypts, logs_in
 
 
 def check_listeners(config: Config, roles: Iterable[str]) -> None:
@@ -24,7 +25,7 @@ def check_listeners(config: Config, roles: Iterable[str]) -> None:
 def _open_listeners(config: Config, role: str) -> Iterable[str]:
     hosts = ",".join(host for host in config.gateway_listen if not is_loopback(host))
     serves_clients = role == "gateway" or (role == "broker" and config.gateway_advertise == "brokers")
-    if hosts and serves_clients and not _asks_for_login(config):
+    if hosts and serves_clients and not (has_login(config) and encrypts(config.gateway_security_protocol)):
         yield f"gateway.listen={hosts} (Kafka clients)"
     if hosts and role == "gateway":
         yield f"gateway.listen={hosts} (REST API and console)"
@@ -32,6 +33,7 @@ def _open_listeners(config: Config, role: str) -> Iterable[str]:
         yield f"health.listen={config.health_listen} (health and metrics, which health.open=true opens)"
 
 
-def _asks_for_login(config: Config) -> bool:
-    """Whether clients must show a certificate."""
-    return config.gateway_security_protocol == "SSL" and config.ssl_client_auth == "required"
+def has_login(config: Config) -> bool:
+    """Whether Kafka clients must log in, or show a certificate."""
+    protocol = config.gateway_security_protocol
+    return logs_in(protocol) or (encrypts(protocol) and config.ssl_client_auth == "required")

@@ -29,6 +29,7 @@ class ApiKey(IntEnum):
     SYNC_GROUP = 14
     DESCRIBE_GROUPS = 15
     LIST_GROUPS = 16
+    SASL_HANDSHAKE = 17
     API_VERSIONS = 18
     CREATE_TOPICS = 19
     DELETE_TOPICS = 20
@@ -47,6 +48,7 @@ class ApiKey(IntEnum):
     ALTER_CONFIGS = 33
     ALTER_REPLICA_LOG_DIRS = 34
     DESCRIBE_LOG_DIRS = 35
+    SASL_AUTHENTICATE = 36
     CREATE_PARTITIONS = 37
     DELETE_GROUPS = 42
     ELECT_LEADERS = 43
@@ -138,6 +140,7 @@ _PUBLIC = (
     Api(ApiKey.SYNC_GROUP, "SyncGroup", 0, 5, flexible_from=4),
     Api(ApiKey.DESCRIBE_GROUPS, "DescribeGroups", 0, 6, flexible_from=5),
     Api(ApiKey.LIST_GROUPS, "ListGroups", 0, 5, flexible_from=3),
+    Api(ApiKey.SASL_HANDSHAKE, "SaslHandshake", 0, 1),
     Api(ApiKey.API_VERSIONS, "ApiVersions", 0, 5, flexible_from=3),
     Api(ApiKey.CREATE_TOPICS, "CreateTopics", 2, 7, flexible_from=5),
     Api(ApiKey.DELETE_TOPICS, "DeleteTopics", 1, 6, flexible_from=4),
@@ -156,6 +159,7 @@ _PUBLIC = (
     Api(ApiKey.ALTER_CONFIGS, "AlterConfigs", 0, 2, flexible_from=2),
     Api(ApiKey.ALTER_REPLICA_LOG_DIRS, "AlterReplicaLogDirs", 1, 2, flexible_from=2),
     Api(ApiKey.DESCRIBE_LOG_DIRS, "DescribeLogDirs", 1, 5, flexible_from=2),
+    Api(ApiKey.SASL_AUTHENTICATE, "SaslAuthenticate", 0, 2, flexible_from=2),
     Api(ApiKey.CREATE_PARTITIONS, "CreatePartitions", 0, 3, flexible_from=2),
     Api(ApiKey.DELETE_GROUPS, "DeleteGroups", 0, 3, flexible_from=2),
     Api(ApiKey.ELECT_LEADERS, "ElectLeaders", 0, 2, flexible_from=2),

@@ -20,7 +20,7 @@ IN_FLIGHT_MAX: Final = 256
 MOST_ANSWER_BYTES: Final = 1 << 30
 # Answers that are collected before they are written; above it the client must take some first.
 _ANSWERED_MAX_BYTES: Final = 1_048_576
-_LEAST_REQUEST_BYTES: Final = 8
+LEAST_REQUEST_BYTES: Final = 8
 _LEAST_ANSWER_BYTES: Final = 4
 _CORRELATION_ID = Struct(">i")
 
@@ -60,10 +60,11 @@ class ServerConnection:
     A slot of `slots` is an answer's frame, a list of its buffers (filled by the end of the read), or a Promised.
     """
 
-    __slots__ = ("answered_bytes", "ended", "max_frame_bytes", "slots", "stops")
+    __slots__ = ("answered_bytes", "ended", "max_frame_bytes", "min_frame_bytes", "slots", "stops")
 
     def __init__(self, max_frame_bytes: int) -> None:
         self.max_frame_bytes = max_frame_bytes
+        self.min_frame_bytes = LEAST_REQUEST_BYTES
         self.slots: deque[Any] = deque()
         self.stops = 0
         self.answered_bytes = 0  # of answers that are known and not taken yet
@@ -86,15 +87,15 @@ class ServerConnection:
         Returns how many bytes were handled, and the size of the frame behind them if that has yet to come. Raises
         Malformed. What was not handled comes again, with more behind it.
         """
-        pos, need, slots, most = 0, 0, self.slots, self.max_frame_bytes
+        pos, need, slots = 0, 0, self.slots
         if self.answered_bytes > _ANSWERED_MAX_BYTES:
             return pos, need
         while filled - pos >= 4 and not self.stops and len(slots) < IN_FLIGHT_MAX:
             (size,) = SIZE.unpack_from(view, pos)
-            if not _LEAST_REQUEST_BYTES <= size <= most:
+            if not self.min_frame_bytes <= size <= self.max_frame_bytes:
                 if bytes(view[pos : pos + len(TLS_HELLO)]) == TLS_HELLO:
                     raise NotKafka("a TLS handshake was sent to the plaintext Kafka port")
-                raise NotKafka(f"frame size {size} is not between {_LEAST_REQUEST_BYTES} and {most}")
+                raise NotKafka(f"frame size {size} is not between {self.min_frame_bytes} and {self.max_frame_bytes}")
             end = pos + 4 + size
             if end > filled:
                 need = size + 4

@@ -117,6 +117,12 @@ if TYPE_CHECKING:
         WriteTxnMarkersRequest,
         WriteTxnMarkersResponse,
     )
+    from kafka.protocol.sasl import (
+        SaslAuthenticateRequest,
+        SaslAuthenticateResponse,
+        SaslHandshakeRequest,
+        SaslHandshakeResponse,
+    )
 
     from tailrace.wire.descriptors import (
         AcquireLeaseRequest,
@@ -198,6 +204,7 @@ _PRODUCER: Final = frozenset(
         "WriteTxnMarkers",
     }
 )
+_SASL: Final = frozenset({"SaslAuthenticate", "SaslHandshake"})
 _OURS: Final = frozenset(
     {
         "AcquireLease",
@@ -360,6 +367,10 @@ __all__ = [
     "RegisterServiceResponse",
     "ReportGroupsRequest",
     "ReportGroupsResponse",
+    "SaslAuthenticateRequest",
+    "SaslAuthenticateResponse",
+    "SaslHandshakeRequest",
+    "SaslHandshakeResponse",
     "ServiceHeartbeatRequest",
     "ServiceHeartbeatResponse",
     "SyncGroupRequest",
@@ -413,6 +424,10 @@ def _package(api: str) -> Any:
         from kafka.protocol import producer
 
         return producer
+    if api in _SASL:
+        from kafka.protocol import sasl
+
+        return sasl
     from kafka.protocol import admin
 
     return admin

@@ -142,6 +142,8 @@ RULES: Mapping[ApiKey, Mapping[str, Rule]] = {
     ApiKey.DESCRIBE_CLIENT_QUOTAS: {"components": _REFUSED},
     ApiKey.ALTER_CLIENT_QUOTAS: {"entries": _PER_ROW, "entries.entity": _REFUSED, "entries.ops": _INSIDE},
     ApiKey.UPDATE_FEATURES: {"feature_updates": Once(by=("feature",), last=True)},
+    ApiKey.SASL_HANDSHAKE: {},
+    ApiKey.SASL_AUTHENTICATE: {},
     ApiKey.DESCRIBE_CLUSTER: {},
     ApiKey.DESCRIBE_PRODUCERS: {"topics": _TOPICS_BY_NAME, "topics.partition_indexes": VALUES},
     ApiKey.UNREGISTER_BROKER: {},

@@ -43,6 +43,8 @@ ERROR_PLACES: Final[Mapping[int, tuple[str, ...]]] = {
     ApiKey.SYNC_GROUP: (_TOP,),
     ApiKey.DESCRIBE_GROUPS: ("groups:group_id",),
     ApiKey.LIST_GROUPS: (_TOP,),
+    ApiKey.SASL_HANDSHAKE: (_TOP,),
+    ApiKey.SASL_AUTHENTICATE: (_TOP,),
     ApiKey.API_VERSIONS: (_TOP,),
     ApiKey.CREATE_TOPICS: (_TOPICS,),
     ApiKey.DELETE_TOPICS: ("responses:name",),

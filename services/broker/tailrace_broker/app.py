@@ -32,6 +32,7 @@ from tailrace.net.members.lease_holders import broker_as_holder
 from tailrace.net.metadata.follower import MetadataFollower, open_metadata_follower
 from tailrace.net.quotas.opening import open_quotas
 from tailrace.net.quotas.throttled_connections import ThrottledConnections
+from tailrace.net.sasl.opening import open_sasl
 from tailrace.net.server import Encryption, Server, serve
 from tailrace.net.tls.handshakes import open_handshakes
 from tailrace.net.transport.buffers import SocketBuffers
@@ -386,9 +387,12 @@ async def open_listener(
         authorizer = environment.authorizer or open_authorizer(config, follower)
         service = service_of(data_path, of_clients, memory, authorizer, config, environment)
         relay = GatewayRelay(follower, environment.boot_id, memory.answers)
-        public = for_clients(service, relay, config, metrics.requests)
+        sasl = stack.enter_context(
+            open_sasl(config, clock, environment.log, environment.registry, lambda: follower.image, environment.secret)
+        )
+        public = for_clients(service, relay, sasl, config, metrics.requests)
         limited = LimitedClients(quotas, config.node_id, public, data_path.charged())
-        adopted = Adopted(Server(public), relay, environment.log, limited)
+        adopted = Adopted(Server(public), relay, sasl, environment.log, limited)
         follower.subscribe(adopted.image_changed)
         of_services = service_handlers(
             topics=topics,
@@ -423,7 +427,7 @@ async def open_listener(
         handshakes = open_handshakes(config, clock, environment.log) if own_listener else None
         gauges.count_handshakes(metrics, handshakes)
         if own_listener:
-            direct = DirectClients(limited, throttled, config)
+            direct = DirectClients(limited, throttled, sasl, relay.forget, config)
             follower.subscribe(direct.image_changed)
             port = client_port(follower.image, config.node_id)
             encryption = None if handshakes is None else Encryption(handshakes, direct.refused)

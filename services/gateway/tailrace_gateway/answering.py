@@ -13,8 +13,10 @@ from tailrace.net.dispatch import Handler, Service, answer_frame
 from tailrace.net.identity import Identity
 from tailrace.net.members.endpoints import address_of
 from tailrace.net.preamble import identity_of
+from tailrace.net.sasl.opening import sasl_handlers
 from tailrace.wire import codec
 from tailrace.wire.apis import APIS, ApiKey
+from tailrace.wire.connection import SIZE
 from tailrace.wire.header import parse_request_header
 from tailrace.wire.messages import PreambleRequest, PreambleResponse
 from tailrace_gateway.clients.client import ClientLink
@@ -23,7 +25,7 @@ from tailrace_gateway.forward import broker_away, configs, controller, coordinat
 from tailrace_gateway.gateway import Gateway, Parts
 from tailrace_gateway.handlers import HANDLERS, api_versions
 from tailrace_gateway.relay.node import NodeLink, connect, preamble
-from tailrace_gateway.relay.requests import Frame
+from tailrace_gateway.relay.requests import RAW_TOKEN, Frame
 from tailrace_gateway.relay.routes import Route
 
 
@@ -37,7 +39,7 @@ class AnsweringGateway(Gateway):
         self._all_closed: asyncio.Event | None = None
         self._service = Service(
             self,
-            handlers,
+            {**handlers, **sasl_handlers(parts.sasl)},
             APIS,
             parts.log,
             internal=False,
@@ -135,6 +137,9 @@ class AnsweringGateway(Gateway):
     async def _here(self, frame: Frame, connection: ClientLink) -> bytes | memoryview:
         if frame.key == ApiKey.PREAMBLE:
             return self._introduced(frame, connection)
+        if frame.version == RAW_TOKEN:
+            answer = await self.sasl.raw_token(bytes(frame.data[SIZE.size :]), connection.session)
+            return SIZE.pack(len(answer)) + answer
         if frame.key == ApiKey.API_VERSIONS and frame.version > APIS[frame.key].max_version:
             return codec.encode_response(api_versions.unsupported(), 0, frame.correlation_id)
         header = parse_request_header(memoryview(frame.data)[4:])

@@ -26,6 +26,7 @@ from tailrace.net.members.registration import ServiceRegistration
 from tailrace.net.metadata.follower import MetadataFollower, open_metadata_follower
 from tailrace.net.quotas.opening import open_quotas
 from tailrace.net.quotas.throttled_connections import ThrottledConnections
+from tailrace.net.sasl.opening import open_sasl
 from tailrace.net.tls.handshakes import open_handshakes
 from tailrace.net.transport.buffers import SocketBuffers
 from tailrace.private_files import private_folder
@@ -111,12 +112,16 @@ async def open_gateway(config: Config, environment: Environment) -> AsyncIterato
         quotas = await stack.enter_async_context(
             open_quotas(config, environment, follower, config.node_id, thread_time_ms)
         )
+        sasl = stack.enter_context(
+            open_sasl(config, clock, environment.log, environment.registry, lambda: follower.image, environment.secret)
+        )
         parts = Parts(
             follower=follower,
             clock=clock,
             random=environment.random,
             log=environment.log,
             meter_of=quotas.meter_of,
+            sasl=sasl,
             limits=limits_of(config),
             advertised=advertised_of(config),
             boot_id=environment.boot_id,

@@ -27,6 +27,7 @@ from tailrace.net.limits.request_memory_watch import RequestMemoryWatch
 from tailrace.net.limits.role_memory import RoleMemory
 from tailrace.net.limits.seldom import SeldomWarning
 from tailrace.net.quotas.meter import MeterAt, MeterOf
+from tailrace.net.sasl.authenticator import SaslAuthenticator
 from tailrace.net.transport.buffers import SocketBuffers
 from tailrace.wire.messages import CreateTopicsRequest
 from tailrace_gateway.encoded_topics import EncodedTopics
@@ -108,6 +109,7 @@ class Parts:
     random: Random
     log: FilteringBoundLogger
     meter_of: MeterAt
+    sasl: SaslAuthenticator
     limits: GatewayLimits
     advertised: Advertised
     boot_id: str
@@ -124,6 +126,7 @@ class Gateway(ABC):
         self.random = parts.random
         self.log = parts.log
         self.meter_of = parts.meter_of
+        self.sasl = parts.sasl
         self.limits = parts.limits
         self.advertised = parts.advertised
         self.boot_id = parts.boot_id

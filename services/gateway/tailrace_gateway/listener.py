@@ -181,6 +181,7 @@ class GatewayListener:
         self._serve(EncryptedClientLink(sock, self.gateway, identity._replace(principal=principal_of(name))))
 
     def _serve(self, connection: ClientLink) -> None:
+        self.gateway.sasl.begin(connection.session)
         self.gateway.connections.add(connection)
         connection.start()
 

@@ -101,6 +101,8 @@ REQUESTS: dict[ApiKey, list[tuple[int, Any]]] = {
     ApiKey.DESCRIBE_GROUPS: [(6, m.DescribeGroupsRequest(groups=["g"], include_authorized_operations=True))],
     ApiKey.LIST_GROUPS: [(5, m.ListGroupsRequest(states_filter=[], types_filter=[]))],
     ApiKey.API_VERSIONS: [(4, m.ApiVersionsRequest(client_software_name="n", client_software_version="1"))],
+    ApiKey.SASL_HANDSHAKE: [(1, m.SaslHandshakeRequest(mechanism="PLAIN"))],
+    ApiKey.SASL_AUTHENTICATE: [(2, m.SaslAuthenticateRequest(auth_bytes=b""))],
     ApiKey.CREATE_TOPICS: [(7, m.CreateTopicsRequest(topics=topics(_CREATE)))],
     ApiKey.DELETE_TOPICS: [
         (6, m.DeleteTopicsRequest(topics=[_DELETE(name="t"), _DELETE(name=None, topic_id=TOPIC_ID)])),
@@ -265,7 +267,10 @@ async def test_an_api_asks_for_the_rights_of_the_table_and_no_other(key: ApiKey)
     assert asked == expected(key.name)
 
 
-READ_WITHOUT = {ApiKey.LIST_GROUPS, ApiKey.LIST_TRANSACTIONS, ApiKey.DESCRIBE_CLUSTER, ApiKey.API_VERSIONS}
+READ_WITHOUT = {
+    *(ApiKey.LIST_GROUPS, ApiKey.LIST_TRANSACTIONS, ApiKey.DESCRIBE_CLUSTER, ApiKey.API_VERSIONS),
+    *(ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE),
+}
 
 
 @pytest.mark.parametrize("key", sorted(REQUESTS), ids=lambda key: key.name)

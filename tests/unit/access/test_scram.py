@@ -31,7 +31,8 @@ def credential(
 def exchange(
     mechanism: ScramMechanism, first: ClientFirst, found: ScramCredential | None, nonce: str = "server"
 ) -> ScramExchange:
-    return ScramExchange(mechanism, first, found, nonce=nonce, secret=SECRET)
+    stand_in = scram.stand_in(mechanism, first.username, SECRET, scram.MIN_ITERATIONS)
+    return ScramExchange(mechanism, first, found or stand_in, known=found is not None, nonce=nonce)
 
 
 def test_the_exchange_of_rfc_7677() -> None:

@@ -252,13 +252,13 @@ RUNNING = [
 def test_what_other_machines_reach_without_a_login_is_named() -> None:
     hosts = ("0.0.0.0", "::1", "127.0.0.1")
     clients, admin = ([Address(host, port) for host in hosts] for port in (9092, 8080))
-    assert list(plan.open_without_login(clients, admin, RUNNING, certificates=False)) == [
+    assert list(plan.open_without_login(clients, admin, RUNNING, has_login=False)) == [
         "0.0.0.0:9092 (Kafka clients)",
         "0.0.0.0:8080 (REST API and console)",
         "0.0.0.0:4000 (Kafka clients of a broker)",
         "0.0.0.0:4002 (metrics of a gateway)",
     ]
-    assert list(plan.open_without_login(clients, admin, RUNNING, certificates=True)) == [
+    assert list(plan.open_without_login(clients, admin, RUNNING, has_login=True)) == [
         "0.0.0.0:8080 (REST API and console)",
         "0.0.0.0:4002 (metrics of a gateway)",
     ]
@@ -266,7 +266,7 @@ def test_what_other_machines_reach_without_a_login_is_named() -> None:
 
 def test_nothing_is_open_on_the_loopback() -> None:
     clients = [Address("127.0.0.1", 9092), Address("::1", 9092), Address("localhost", 9092)]
-    assert not list(plan.open_without_login(clients, clients, [], certificates=False))
+    assert not list(plan.open_without_login(clients, clients, [], has_login=False))
     assert plan.bound(clients) == ""
 
 

@@ -10,6 +10,7 @@ import structlog
 from prometheus_client import CollectorRegistry
 
 from support.gateway import BOOT_ID, ScriptedFollower
+from support.sasl import authenticator
 from support.waiting import HUNG_S
 from tailrace.metadata.image import MetadataImage
 from tailrace.net.quotas.meter import Unmetered
@@ -27,6 +28,7 @@ async def busy() -> AsyncIterator[AnsweringGateway]:
     parts = Parts(
         follower=ScriptedFollower(MetadataImage(offset=0, epoch=1, cluster_id="c")),
         clock=SystemClock(),
+        sasl=authenticator(SystemClock()),
         random=random.Random(1),
         log=structlog.get_logger(),
         meter_of=lambda broker_id, client_id, user="": Unmetered(),

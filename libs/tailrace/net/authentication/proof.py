@@ -35,6 +35,10 @@ class Secret:
         """What only one that knows the secret can say on this connection."""
         return hmac.digest(self._key, MAGIC + side + client_nonce + server_nonce, "sha256")
 
+    def derived(self, purpose: bytes) -> bytes:
+        """Another secret, for another purpose; this one cannot be found from it."""
+        return hmac.digest(self._key, b"derived for " + purpose, "sha256")
+
 
 class ServerProof:
     """The accepting side. Each connection needs a nonce that was never used before."""

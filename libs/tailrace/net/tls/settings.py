@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Final
 
 from tailrace.config import Config, ConfigError
+from tailrace.kafka.security_protocols import encrypts
 from tailrace.net.tls.ciphers import SUITES_OF_1_3, of_1_3, older_suites
 from tailrace.net.tls.distinguished_name import not_after_ms, subject_of
 from tailrace.net.tls.groups import limit_groups
@@ -51,7 +52,7 @@ class TlsSettings:
 
 def listener_settings(config: Config) -> TlsSettings | None:
     """Those of the clients' listener; None where it is plain (gateway.security.protocol)."""
-    if config.gateway_security_protocol != "SSL":
+    if not encrypts(config.gateway_security_protocol):
         return None
     return TlsSettings(
         keystore_type=config.ssl_keystore_type,
@@ -79,7 +80,7 @@ def server_context(settings: TlsSettings, now_ms: int) -> ssl.SSLContext:
     text = keystore(settings)
     if text is None:
         raise ConfigError(
-            "gateway.security.protocol=SSL needs ssl.keystore.location, or ssl.keystore.key with "
+            "TLS (gateway.security.protocol) needs ssl.keystore.location, or ssl.keystore.key with "
             "ssl.keystore.certificate.chain."
         )
     load_identity(context, text, settings, now_ms)

@@ -1797,6 +1797,7 @@ class PreambleRequest(ApiMessage):
     base_port: int
     session_expiry_ms: int
     node_id: int
+    sasl_mechanism: str
     def __init__(
         self,
         *args: Any,
@@ -1808,6 +1809,7 @@ class PreambleRequest(ApiMessage):
         base_port: int = ...,
         session_expiry_ms: int = ...,
         node_id: int = ...,
+        sasl_mechanism: str = ...,
         version: int | None = None,
         **kwargs: Any,
     ) -> None: ...

@@ -18,6 +18,7 @@ from tailrace.net.background import spawn
 from tailrace.net.connection import Connection
 from tailrace.net.context import Connected
 from tailrace.net.identity import Identity
+from tailrace.net.sasl.authenticator import SaslAuthenticator
 from tailrace.net.server import Server
 from tailrace.net.transport import descriptor
 from tailrace_broker.connections.client_listener import GatewayRelay
@@ -29,12 +30,16 @@ _COMES_WITHIN_MS = 5000.0
 class AdoptedConnection(Connection):
     """A client's socket that a gateway accepted."""
 
-    def __init__(self, limited: LimitedClients, server: Server, identity: Identity, unread: bytes) -> None:
+    def __init__(
+        self, limited: LimitedClients, sasl: SaslAuthenticator, server: Server, identity: Identity, unread: bytes
+    ) -> None:
         super().__init__(server, identity, unread)
         self._limited = limited
+        self._sasl = sasl
 
     def connection_made(self, transport: Any) -> None:
         self.named = self._limited.named
+        self._sasl.go_on(self.session)
         super().connection_made(transport)
 
     def renamed(self, client_id: bytes) -> None:
@@ -44,8 +49,16 @@ class AdoptedConnection(Connection):
 class Adopted:
     """The broker's side of the hand-over."""
 
-    def __init__(self, server: Server, relay: GatewayRelay, log: FilteringBoundLogger, limited: LimitedClients) -> None:
+    def __init__(
+        self,
+        server: Server,
+        relay: GatewayRelay,
+        sasl: SaslAuthenticator,
+        log: FilteringBoundLogger,
+        limited: LimitedClients,
+    ) -> None:
         self.server = server
+        self._sasl = sasl
         self._limited = limited
         self._relay = relay
         self._log = log
@@ -77,7 +90,7 @@ class Adopted:
         except asyncio.CancelledError:
             transport.abort()
             raise
-        connection = AdoptedConnection(self._limited, self.server, identity, unread)
+        connection = AdoptedConnection(self._limited, self._sasl, self.server, identity, unread)
         self._relay.adopt(connection, transport)
         self.count += 1
         try:

@@ -7,7 +7,7 @@ is set nothing is looked at. What a gateway relays is charged there, and is not 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import Any
 
@@ -18,7 +18,9 @@ from tailrace.net.dispatch import HotHandler, Service
 from tailrace.net.identity import user_of
 from tailrace.net.quotas.meters import Quotas
 from tailrace.net.quotas.throttled_connections import Closes, ThrottledConnections
+from tailrace.net.sasl.authenticator import SaslAuthenticator
 from tailrace.net.server import Server, hot_handlers
+from tailrace.net.session import AuthenticationState
 
 # A client id's field that no request has: with it the first one, whatever its client id, is another one.
 UNKNOWN_ID = b"\xff\xfe"
@@ -80,6 +82,14 @@ class DirectConnection(Connection):
         self.named = self._owner.limited.named
         self._owner.connections.add(self)
         super().connection_made(transport)
+        self._owner.sasl.begin(self.session)
+
+    def authentication_changed(self) -> None:
+        """The next request looks for the meter of the user, and is relayed for that one."""
+        super().authentication_changed()
+        if self.session.authentication is AuthenticationState.COMPLETE:
+            self.named = self._owner.limited.named
+            self._owner.forget_relay(self)
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._owner.connections.discard(self)
@@ -92,8 +102,18 @@ class DirectConnection(Connection):
 class DirectClients:
     """The clients of the broker's own listener."""
 
-    def __init__(self, limited: LimitedClients, throttled: ThrottledConnections, config: Config) -> None:
+    def __init__(
+        self,
+        limited: LimitedClients,
+        throttled: ThrottledConnections,
+        sasl: SaslAuthenticator,
+        forget_relay: Callable[[Connection], None],
+        config: Config,
+    ) -> None:
+        """forget_relay: ends the connection by which a client's other requests go to a gateway."""
         self.limited = limited
+        self.sasl = sasl
+        self.forget_relay = forget_relay
         self.throttled = throttled
         self.connections: set[Connection] = set()
         self._config = config

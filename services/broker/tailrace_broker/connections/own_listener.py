@@ -12,18 +12,24 @@ from tailrace.metadata.records import Endpoint
 from tailrace.net.address import Address
 from tailrace.net.dispatch import Service
 from tailrace.net.limits.deadlines import ConnectionDeadlines
+from tailrace.net.sasl.authenticator import SaslAuthenticator
+from tailrace.net.sasl.opening import sasl_handlers
 from tailrace.net.server import Encryption, Server, serve
 from tailrace_broker.connections.client_listener import GatewayRelay
 from tailrace_broker.connections.limited import DirectClients
 from tailrace_broker.hints import CLIENT_ENDPOINT
 
 
-def for_clients(service: Service, relay: GatewayRelay, config: Config, counts: list[int]) -> Service:
+def for_clients(
+    service: Service, relay: GatewayRelay, sasl: SaslAuthenticator, config: Config, counts: list[int]
+) -> Service:
     """What clients are served at the broker itself; what is not its to answer goes on to a gateway."""
     return replace(
         service,
         internal=False,
         listener=CLIENT_ENDPOINT,
+        handlers={**service.handlers, **sasl_handlers(sasl)},
+        sasl=sasl,
         relay=relay.ask,
         on_close=relay.forget,
         max_connections=config.max_connections,

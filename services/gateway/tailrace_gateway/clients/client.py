@@ -13,7 +13,7 @@ from tailrace.net.address import Address
 from tailrace.net.identity import Identity
 from tailrace.net.limits.deadlines import IDLE, Progress
 from tailrace.net.limits.request_memory import OWN_BYTES
-from tailrace.net.session import ClientSession
+from tailrace.net.session import AuthenticationState, ClientSession
 from tailrace.net.tls.encrypted_socket import EncryptedSocket
 from tailrace.wire.apis import ApiKey
 from tailrace.wire.codec import Malformed
@@ -281,6 +281,7 @@ class ClientLink(Link):
         self.requests.node_wanted = False
         lent = self.sock
         self.lent = lent  # before the new socket is watched
+        self.session.forget_expiry()
         self.exchange_socket(sock)
         if rest:
             self.write(rest)
@@ -301,6 +302,14 @@ class ClientLink(Link):
         self.node_id = identity.node_id
         self.requests.table = self.gateway.table
         self.requests.forget_the_last()
+
+    def authentication_changed(self) -> None:
+        """Of a client that is not authenticated frames are small; an authenticated one has its own meters."""
+        session, requests, most_bytes = self.session, self.requests, self.gateway.limits.max_frame_bytes
+        requests.max_frame_bytes = session.most_frame_bytes(most_bytes)
+        requests.forget_the_last()
+        if session.authentication is AuthenticationState.COMPLETE:
+            session.meter_by(self.gateway.meters_of(session.identity))
 
     # -- from elsewhere -------------------------------------------------------------------------------------------
 

@@ -33,7 +33,9 @@ API_KEYS = 128
 FRAME_BYTES_MIN = HEAD_BYTES - 4
 _FIELDS_BYTES_MAX = 2 * 32_767 + 1024  # client id and transactional id at their longest, and some tags
 PRODUCE, FETCH_KEY, INIT_PRODUCER_ID = int(ApiKey.PRODUCE), int(ApiKey.FETCH), int(ApiKey.INIT_PRODUCER_ID)
-_NODE = int(Route.NODE)
+_NODE, _HERE = int(Route.NODE), int(Route.HERE)
+_SASL_AUTHENTICATE = int(ApiKey.SASL_AUTHENTICATE)
+RAW_TOKEN = -1  # the version of a token of SASL that has no request around it
 _SHORT = (IndexError, struct.error)
 
 
@@ -201,6 +203,10 @@ class Requests:
     def _head(self, data: memoryview, at: int, end: int) -> tuple[Row | None, int, bool]:
         """Reads one head: (row, or None when more bytes or the node are needed; size; whether it goes to the node)."""
         (size,) = _SIZE.unpack_from(data, at)
+        session = self.session
+        known = session.authentication is _COMPLETE
+        if not known and session.raw_tokens:
+            return self._raw_token(size)
         if not FRAME_BYTES_MIN <= size <= self.max_frame_bytes:
             raise NotKafka(not_kafka(bytes(data[at : at + 8]), size))
         if end - at < HEAD_BYTES:
@@ -214,10 +220,10 @@ class Requests:
             raise Malformed(f"client id has length {id_bytes} in a frame of {size} bytes")
         if body > end:
             return None, 0, False
-        session, client_id = self.session, bytes(data[at + HEAD_BYTES : body])
+        client_id = bytes(data[at + HEAD_BYTES : body])
         if client_id != session.client_id:
             session.rename(client_id)
-        if session.authentication is not _COMPLETE:
+        if not known:
             session.take(key)
         if row.route == _NODE:
             try:
@@ -242,6 +248,16 @@ class Requests:
         self.slots.append(slot)
         self._frame = self.held = Frame(row.route, key, version, correlation_id, client_id, b"", slot)
         return row, size, False
+
+    def _raw_token(self, size: int) -> tuple[Row, int, bool]:
+        """A token of SASL without a header (SaslHandshake v0)."""
+        if not 0 <= size <= self.max_frame_bytes:
+            raise NotKafka(f"a SASL token of {size} bytes was announced")
+        slot = LateAnswer()
+        self.slots.append(slot)
+        self._silent = False
+        self._frame = self.held = Frame(_HERE, _SASL_AUTHENTICATE, RAW_TOKEN, 0, self.session.client_id, b"", slot)
+        return self.table[_SASL_AUTHENTICATE], size, False
 
     def _to_node(
         self, data: memoryview, at: int, body: int, size: int, row: Row, key: int, version: int, correlation_id: int

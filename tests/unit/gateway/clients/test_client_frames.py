@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 
 from support.gateway import BOOT_ID, ScriptedFollower
 from support.memory_streams import VirtualLoop, cancel_all
+from support.sasl import authenticator
 from tailrace.clock import Clock, ManualClock
 from tailrace.metadata.image import MetadataImage
 from tailrace.net.identity import Identity
@@ -96,6 +97,7 @@ class World:
         parts = Parts(
             follower=ScriptedFollower(MetadataImage(offset=0, epoch=1, cluster_id="c")),
             clock=clock,
+            sasl=authenticator(clock),
             random=random.Random(1),
             log=structlog.wrap_logger(self.log, processors=[]),
             meter_of=lambda broker_id, client_id, user="": self.meter,

@@ -13,6 +13,7 @@ import structlog
 
 from support.certificates import Authority
 from support.gateway import BOOT_ID, ScriptedFollower
+from support.sasl import authenticator
 from support.tls_client import TlsClient, client_tls
 from tailrace.metadata.image import MetadataImage
 from tailrace.net.identity import Identity
@@ -34,6 +35,7 @@ def opened_gateway() -> AnsweringGateway:
         Parts(
             follower=ScriptedFollower(MetadataImage(offset=0, epoch=1, cluster_id="c")),
             clock=SystemClock(),
+            sasl=authenticator(SystemClock()),
             random=random.Random(1),
             log=structlog.wrap_logger(structlog.testing.CapturingLogger(), processors=[]),
             meter_of=lambda broker_id, client_id, user="": Unmetered(),

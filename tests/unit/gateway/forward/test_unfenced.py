@@ -14,6 +14,8 @@ from tailrace_gateway.relay.routes import ROUTES, Route
 
 AT_ONCE = {
     ApiKey.API_VERSIONS,  # a client says hello before it asks for anything
+    ApiKey.SASL_HANDSHAKE,
+    ApiKey.SASL_AUTHENTICATE,
     ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS,
 }
 

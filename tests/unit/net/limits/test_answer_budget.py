@@ -75,6 +75,8 @@ BOUNDED_OTHERWISE = {
     ApiKey.DESCRIBE_CLUSTER: "a row for each broker",
     ApiKey.DESCRIBE_QUORUM: "a row for each controller and observer",
     ApiKey.API_VERSIONS: "a row for each API",
+    ApiKey.SASL_HANDSHAKE: "the mechanisms that are served",
+    ApiKey.SASL_AUTHENTICATE: "a token",
     ApiKey.JOIN_GROUP: "the largest record of a group",
     ApiKey.SYNC_GROUP: "the largest record of a group",
     ApiKey.CONSUMER_GROUP_HEARTBEAT: "the partitions of one member",

@@ -1,0 +1,186 @@
+"""SaslHandshake v0-1 and SaslAuthenticate v0-2, and the raw tokens of handshake v0: Kafka's SaslServerAuthenticator.
+
+v1 of the handshake: tokens come in SaslAuthenticate (KIP-152). v1 of SaslAuthenticate: the answer says how long the
+session lasts, and the client authenticates again before its end (KIP-368). After a failure the answer waits for
+connection.failed.authentication.delay.ms, and the connection is closed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Final, cast
+
+from structlog.typing import FilteringBoundLogger
+
+from tailrace.access import sasl
+from tailrace.access.refused import AuthenticationRefused
+from tailrace.access.sasl import Credentials, PasswordCheck, PlainSaslServer, SaslServer
+from tailrace.access.scram import REFUSED
+from tailrace.clock import Clock
+from tailrace.errors import ErrorCode
+from tailrace.net.identity import principal_of
+from tailrace.net.sasl.counts import SaslCounts
+from tailrace.net.sasl.settings import SaslSettings
+from tailrace.net.session import AuthenticationState, ClientSession
+from tailrace.printable import printable
+from tailrace.wire.codec import Malformed
+from tailrace.wire.messages import (
+    SaslAuthenticateRequest,
+    SaslAuthenticateResponse,
+    SaslHandshakeRequest,
+    SaslHandshakeResponse,
+)
+
+_TOKENS_FROM: Final = 1  # of SaslHandshake: they have a request of their own
+_AGAIN_MS: Final = 1_000
+_NONCE_BYTES: Final = 24
+_NAME_CHARS: Final = 128  # of a user's, as the log names it
+_UNSUPPORTED: Final = "unsupported"
+
+
+class SaslAuthenticator:
+    """How the clients of one role's listeners log in."""
+
+    def __init__(
+        self,
+        settings: SaslSettings,
+        credentials: Credentials,
+        clock: Clock,
+        log: FilteringBoundLogger,
+        new_nonce: Callable[[], str] = lambda: secrets.token_urlsafe(_NONCE_BYTES),
+    ) -> None:
+        self.settings = settings
+        self.counts = SaslCounts()
+        self._credentials = credentials
+        self._clock = clock
+        self._log = log
+        self._new_nonce = new_nonce
+        # PBKDF2 of PLAIN, one at a time: at most one check waits for each connection, and each connection has its
+        # deadline.
+        self._thread: ThreadPoolExecutor | None = None
+
+    def begin(self, session: ClientSession) -> None:
+        """A client has connected."""
+        session.on_expired = self.counts.expired
+        if self.settings.mechanisms:
+            session.require_sasl(self.settings.max_receive_bytes)
+
+    def go_on(self, session: ClientSession) -> None:
+        """A client that another process has authenticated comes with its socket."""
+        session.on_expired = self.counts.expired
+        session.keep_expiry()
+
+    async def handshake(
+        self, request: SaslHandshakeRequest, version: int, session: ClientSession
+    ) -> SaslHandshakeResponse:
+        """The client chooses a mechanism."""
+        settings = self.settings
+        if not self._may_begin(session):
+            return SaslHandshakeResponse(error_code=ErrorCode.ILLEGAL_SASL_STATE, mechanisms=[])
+        mechanism = request.mechanism
+        if mechanism not in settings.mechanisms:
+            await self._failed(session, _UNSUPPORTED, "", f"unsupported mechanism {_shown(mechanism)}")
+            return SaslHandshakeResponse(
+                error_code=ErrorCode.UNSUPPORTED_SASL_MECHANISM, mechanisms=list(settings.mechanisms)
+            )
+        server = sasl.begin(mechanism, self._credentials, self._new_nonce())
+        session.begin_exchange(server, raw_tokens=version < _TOKENS_FROM)
+        return SaslHandshakeResponse(error_code=ErrorCode.NONE, mechanisms=list(settings.mechanisms))
+
+    def _may_begin(self, session: ClientSession) -> bool:
+        """An authenticated client may do so again, once a second, where its session has an end."""
+        if session.authentication is not AuthenticationState.COMPLETE:
+            return True
+        left_ms = session.identity.session_expiry_ms - self._clock.monotonic_ms()
+        return session.identity.session_expiry_ms >= 0 and self.settings.max_reauth_ms - left_ms >= _AGAIN_MS
+
+    async def authenticate(
+        self, request: SaslAuthenticateRequest, version: int, session: ClientSession
+    ) -> SaslAuthenticateResponse:
+        """A token of the exchange."""
+        server = session.sasl
+        if server is None:
+            why = "SaslAuthenticate request received after successful authentication"
+            return SaslAuthenticateResponse(
+                error_code=ErrorCode.ILLEGAL_SASL_STATE, error_message=why, auth_bytes=b"", session_lifetime_ms=0
+            )
+        try:
+            token, lifetime_ms = await self._step(session, server, cast(bytes, request.auth_bytes))
+        except AuthenticationRefused as refused:
+            await self._failed(session, server.mechanism, server.username, str(refused.__cause__ or refused))
+            return SaslAuthenticateResponse(
+                error_code=ErrorCode.SASL_AUTHENTICATION_FAILED,
+                error_message=str(refused),
+                auth_bytes=b"",
+                session_lifetime_ms=0,
+            )
+        return SaslAuthenticateResponse(
+            error_code=ErrorCode.NONE, error_message="", auth_bytes=token, session_lifetime_ms=lifetime_ms
+        )
+
+    async def raw_token(self, token: bytes, session: ClientSession) -> bytes:
+        """A token without a request around it, and the answer's. Raises Malformed: a failure has no answer."""
+        server = session.sasl
+        assert server is not None
+        try:
+            return (await self._step(session, server, token))[0]
+        except AuthenticationRefused as refused:
+            await self._failed(session, server.mechanism, server.username, str(refused.__cause__ or refused))
+            raise Malformed("authentication failed") from None
+
+    async def _step(self, session: ClientSession, server: SaslServer, token: bytes) -> tuple[bytes, int]:
+        """The server's token, and how long the session lasts. Raises AuthenticationRefused."""
+        before = session.identity
+        if before.sasl_mechanism not in ("", server.mechanism):
+            raise AuthenticationRefused(
+                f"SASL mechanism '{server.mechanism}' requested by client is not supported for re-authentication of "
+                f"mechanism '{before.sasl_mechanism}'"
+            )
+        if isinstance(server, PlainSaslServer):
+            reply = server.checked(right=await self._in_thread(server.evaluate(token)))
+        else:
+            try:
+                reply = server.evaluate(token)
+            except AuthenticationRefused as why:  # the client is told the same, whatever is wrong
+                raise AuthenticationRefused(REFUSED.format(server.mechanism)) from why
+        if not server.complete:
+            return reply, 0
+        principal = principal_of(server.username)
+        if before.sasl_mechanism and principal != before.principal:
+            raise AuthenticationRefused(
+                f"Cannot change principals during re-authentication from {before.principal.replace(':', '.', 1)}: "
+                f"{principal.replace(':', '.', 1)}"
+            )
+        self.counts.succeeded(server.mechanism, again=bool(before.sasl_mechanism))
+        session.authenticated(principal, server.mechanism, self.settings.max_reauth_ms)
+        return reply, self.settings.max_reauth_ms
+
+    async def _in_thread(self, check: PasswordCheck) -> bool:
+        if self._thread is None:
+            self._thread = ThreadPoolExecutor(1, "password")
+        return await asyncio.get_running_loop().run_in_executor(self._thread, check.run)
+
+    async def _failed(self, session: ClientSession, mechanism: str, username: str, why: str) -> None:
+        self.counts.failed(mechanism, again=bool(session.identity.sasl_mechanism))
+        self._log.warning(
+            "authentication failed",
+            client=session.identity.client,
+            mechanism=mechanism,
+            user=_shown(username),
+            why=why,
+        )
+        session.fail_authentication()
+        await self._clock.sleep(self.settings.failed_delay_ms)
+        session.finish()
+
+    def close(self) -> None:
+        """Ends the thread; checks that wait for it are not done."""
+        if self._thread is not None:
+            self._thread.shutdown(wait=False, cancel_futures=True)
+
+
+def _shown(text: str) -> str:
+    return printable(text[:_NAME_CHARS])

@@ -1,0 +1,75 @@
+"""A role's SASL, from its configuration."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+
+from prometheus_client import CollectorRegistry
+from prometheus_client.core import Metric
+from prometheus_client.registry import Collector
+from structlog.typing import FilteringBoundLogger
+
+from tailrace.clock import Clock
+from tailrace.config import Config
+from tailrace.metadata.image import MetadataImage
+from tailrace.net.authentication.proof import Secret
+from tailrace.net.context import Context
+from tailrace.net.dispatch import Handler
+from tailrace.net.sasl.authenticator import SaslAuthenticator
+from tailrace.net.sasl.credentials import UserCredentials
+from tailrace.net.sasl.settings import sasl_settings
+from tailrace.wire.apis import ApiKey
+from tailrace.wire.messages import (
+    SaslAuthenticateRequest,
+    SaslAuthenticateResponse,
+    SaslHandshakeRequest,
+    SaslHandshakeResponse,
+)
+
+
+class _Metrics(Collector):
+    def __init__(self, registry: CollectorRegistry, authenticator: SaslAuthenticator) -> None:
+        self._counts = authenticator.counts
+        registry.register(self)
+
+    def collect(self) -> list[Metric]:
+        return self._counts.collect()
+
+    def describe(self) -> Iterable[Metric]:
+        """Nothing ahead of time."""
+        return []
+
+
+@contextmanager
+def open_sasl(
+    config: Config,
+    clock: Clock,
+    log: FilteringBoundLogger,
+    registry: CollectorRegistry,
+    image: Callable[[], MetadataImage],
+    secret: Secret | None,
+) -> Iterator[SaslAuthenticator]:
+    """Raises ConfigError. Without the cluster's secret, each process stands in for users that do not exist alone."""
+    credentials = UserCredentials(image, secrets.token_bytes() if secret is None else secret.derived(b"unknown users"))
+    authenticator = SaslAuthenticator(sasl_settings(config), credentials, clock, log)
+    _Metrics(registry, authenticator)
+    try:
+        yield authenticator
+    finally:
+        authenticator.close()
+
+
+def sasl_handlers(authenticator: SaslAuthenticator) -> dict[int, Handler]:
+    """What a listener of clients serves of SASL."""
+
+    async def handshake(request: SaslHandshakeRequest, context: Context, role: object) -> SaslHandshakeResponse:
+        return await authenticator.handshake(request, context.api_version, context.connection.session)
+
+    async def authenticate(
+        request: SaslAuthenticateRequest, context: Context, role: object
+    ) -> SaslAuthenticateResponse:
+        return await authenticator.authenticate(request, context.api_version, context.connection.session)
+
+    return {ApiKey.SASL_HANDSHAKE: handshake, ApiKey.SASL_AUTHENTICATE: authenticate}

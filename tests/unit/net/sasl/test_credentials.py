@@ -1,0 +1,38 @@
+"""What a login finds of a user: nothing of it says whether there is one."""
+
+from __future__ import annotations
+
+from tailrace.access.scram import MIN_ITERATIONS, ScramMechanism
+from tailrace.metadata.image import MetadataImage
+from tailrace.metadata.records import UserScramCredentialRecord
+from tailrace.net.sasl.credentials import UserCredentials
+
+SHA_256, SHA_512 = ScramMechanism.SCRAM_SHA_256, ScramMechanism.SCRAM_SHA_512
+
+
+def image(**iterations: int) -> MetadataImage:
+    """Users by SCRAM-SHA-256, with their iterations."""
+    records = {
+        name: {int(SHA_256): UserScramCredentialRecord(name, SHA_256, b"salt", b"stored", b"server", count)}
+        for name, count in iterations.items()
+    }
+    return MetadataImage(scram=records)
+
+
+def test_a_user_that_does_not_exist_has_the_iterations_of_most() -> None:
+    present = [image()]
+    users = UserCredentials(lambda: present[-1], b"secret")
+    assert users.find("nobody", SHA_256).credential.iterations == MIN_ITERATIONS
+    present.append(image(a=8192, b=8192, c=5000))
+    found = users.find("nobody", SHA_256)
+    assert (found.credential.iterations, found.known) == (8192, False)
+    assert users.find("nobody", SHA_512).credential.iterations == MIN_ITERATIONS
+    assert users.find("c", SHA_256) == (SHA_256, users.find("c", None).credential, True)
+
+
+def test_every_process_of_a_cluster_gives_the_same_salt_for_it() -> None:
+    def salt(name: str, secret: bytes) -> bytes:
+        return UserCredentials(image, secret).find(name, SHA_256).credential.salt
+
+    assert salt("nobody", b"secret") == salt("nobody", b"secret")
+    assert len({salt("nobody", b"secret"), salt("noone", b"secret"), salt("nobody", b"other")}) == 3
