@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import socket
 import ssl
 from datetime import datetime
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import Annotated, NamedTuple
 
 import typer
 
+from tailrace.net.address import Address
 from tailrace.printable import printable, printable_lines
 from tailrace.runtime.run_files import RunFile, default_data_dir
 
@@ -24,6 +26,7 @@ def given(name: str | None) -> str | None:
 _YEAR_10000_MS = 253_402_300_800_000  # timestamps are the producers' own: datetime ends before some of them
 COMMAND_CONFIG = "TAILRACE_COMMAND_CONFIG"  # a file of client settings; --command-config sets it, too
 DEFAULT_BOOTSTRAP = "127.0.0.1:9092"
+_LISTENS_S = 1.0
 Bootstrap = Annotated[
     str | None,
     typer.Option(
@@ -86,6 +89,16 @@ def tls() -> ssl.SSLContext | None:
         raise typer.BadParameter(f"--command-config {file} cannot be read: {error.strerror}") from None
     except (ConfigError, ValueError) as wrong:
         raise typer.BadParameter(f"--command-config {file}: {wrong}") from None
+
+
+def listens(bootstrap: str) -> bool:
+    """Whether something takes connections at the first address of a list."""
+    at = Address.parse(bootstrap.split(",", maxsplit=1)[0].strip())
+    try:
+        with socket.create_connection((at.host, at.port), _LISTENS_S):
+            return True
+    except OSError:
+        return False
 
 
 def runs_here(bootstrap: str) -> bool:

@@ -8,10 +8,10 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from tailrace.cli.daily.connection import Bootstrap, Json, cluster_address, given, pairs, say, table
+from tailrace.cli.daily.connection import Bootstrap, Json, given, pairs, say, table
 from tailrace.cli.daily.nodes import EVERY_CODE, Nodes, nodes
 from tailrace.cli.daily.refusals import RefusedError, lines
-from tailrace.cli.daily.status import AdminUrl, Data, admin_of, asked
+from tailrace.cli.daily.status import AdminUrl, Data, admin_of, asked, cluster_of
 from tailrace.quota.entity import CLIENT_ID, IP, USER, text_of_name
 from tailrace.wire import messages as m
 from tailrace.wire.response_errors import response_errors
@@ -191,7 +191,7 @@ def top(
     bootstrap: Bootstrap = None,
 ) -> None:
     """Who uses most of their limit, and who is throttled now, over all gateways and brokers."""
-    answer, why = asked(admin or admin_of(cluster_address(bootstrap, data)), below="quota-usage")
+    answer, why = asked(admin or admin_of(cluster_of(bootstrap, data)), below="quota-usage")
     if answer is None:
         say(why, err=True)
         raise typer.Exit(1)

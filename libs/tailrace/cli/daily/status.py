@@ -13,7 +13,7 @@ from typing import Annotated, Any
 
 import typer
 
-from tailrace.cli.daily.connection import Bootstrap, ClusterAddress, Json, cluster_address, say, table
+from tailrace.cli.daily.connection import Bootstrap, ClusterAddress, Json, cluster_address, listens, say, table
 from tailrace.cli.daily.deadline import Deadline
 from tailrace.cli.daily.nodes import Nodes, nodes
 from tailrace.cli.daily.refusals import RefusedError
@@ -50,11 +50,13 @@ def status(data: Data = None, admin: AdminUrl = None, as_data: Json = False, boo
     Not ready are also: a process that died, a broker that is fenced or shuts down, producers that a full disk refuses,
     a disk that failed, and a controller that does not answer.
     """
-    found = cluster_address(bootstrap, data)
+    found = cluster_of(bootstrap, data)
     processes = [] if admin or found.data_dir is None else run_files(found.data_dir)
     running = any(file.is_running() for file in processes)
     if not running and not admin and found.data_dir is not None:
-        say(f"Nothing runs on {found.data_dir}.")
+        elsewhere = "" if data else f", and nothing listens at {found.bootstrap}"
+        names = "--data or TAILRACE_DATA_DIR names another directory, --bootstrap or TAILRACE_BOOTSTRAP another cluster"
+        say(f"Nothing runs on {found.data_dir}{elsewhere}. `tailrace up` starts a cluster; {names}.")
         raise typer.Exit(NOT_RUNNING)
     cluster, why = asked(admin or admin_of(found), below="status")
     processes = expected(processes, cluster)
@@ -71,6 +73,17 @@ def status(data: Data = None, admin: AdminUrl = None, as_data: Json = False, boo
             )
     if not healthy(cluster) or not all(file.ready and file.is_running() for file in processes):
         raise typer.Exit(1)
+
+
+def cluster_of(bootstrap: str | None, data_dir: Path | None) -> ClusterAddress:
+    """As cluster_address, but where nothing runs in the default directory what listens at Kafka's port, which is the
+    cluster that other commands ask then.
+    """
+    found = cluster_address(bootstrap, data_dir)
+    if data_dir is not None or found.data_dir is None:
+        return found
+    runs = any(file.is_running() for file in run_files(found.data_dir))
+    return ClusterAddress(found.bootstrap) if not runs and listens(found.bootstrap) else found
 
 
 def admin_of(cluster: ClusterAddress) -> str | None:

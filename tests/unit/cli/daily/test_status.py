@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import socket
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from support.refusing_cluster import RefusingCluster
-from tailrace.cli.daily import app, nodes, status
+from tailrace.cli.daily import app, connection, nodes, status
 from tailrace.cli.daily.status import asked, healthy, rendered, running_admin
 from tailrace.runtime.run_files import RunFile, start_ticks
 from tailrace.wire.messages import DescribeClusterResponse, DescribeConfigsResponse
@@ -179,6 +180,30 @@ def answers(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> dict[str, Any]:
     monkeypatch.setattr(status, "get_json", get_json)
     monkeypatch.setenv("TAILRACE_DATA_DIR", str(tmp_path))
     return found
+
+
+@pytest.mark.parametrize("words", [["status"], ["quota", "top"]])
+def test_where_nothing_runs_here_the_cluster_at_kafkas_port_is_asked_as_by_other_commands(
+    words: list[str], answers: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    api = "http://127.0.0.1:8099/v3/clusters"
+    answers[api] = {"data": [{"cluster_id": "mine", "metadata": {"self": f"{api}/mine"}}]}
+    answers |= {f"{api}/mine/status": cluster(), f"{api}/mine/quota-usage": {"data": []}}
+    monkeypatch.setattr(nodes, "Client", Named("8099").client)
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        monkeypatch.setattr(connection, "DEFAULT_BOOTSTRAP", f"127.0.0.1:{server.getsockname()[1]}")
+        done = CliRunner().invoke(app, words)
+    assert done.exit_code == 0, done.output
+
+
+def test_where_nothing_runs_at_all_the_places_are_named_and_how_to_name_another(
+    answers: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connection, "DEFAULT_BOOTSTRAP", "127.0.0.1:1")
+    done = CliRunner().invoke(app, ["status"])
+    assert done.exit_code == status.NOT_RUNNING
+    assert done.output.startswith(f"Nothing runs on {tmp_path}, and nothing listens at 127.0.0.1:1. `tailrace up` ")
+    assert "TAILRACE_DATA_DIR" in done.output and "TAILRACE_BOOTSTRAP" in done.output
 
 
 def typed(words: list[str], port: str | None, monkeypatch: pytest.MonkeyPatch) -> Result:
