@@ -179,6 +179,7 @@ def build_broker(
     assignments = Assignments(config.node_id, lambda: node.broker_epoch, follower.ask_controller, backoff, log)
     replica_dirs = ReplicaDirs(config.node_id, lambda: follower.image, storage, accounts or assignments)
     topics = Topics(node, storage.open, storage.checkpointed, replica_dirs.place, recoveries, openings)
+    lookups = Lookups()
     dir_moves = DirMoves(
         config,
         clock,
@@ -189,6 +190,7 @@ def build_broker(
         pressure=pressure,
         replica_dirs=replica_dirs,
         rate=partial(dynamic.rate, "replica.alter.log.dirs.io.max.bytes.per.second"),
+        walk=lookups.walk,
     )
     gauges.count_dirs(metrics, pressure, storage, dir_moves)
     publisher = BrokerMetadataPublisher(
@@ -206,7 +208,6 @@ def build_broker(
     )
     if not cached_image.goes_on(follower.image, node.node_id, storage.closed_epoch, storage.closed_offset):
         topics.hold_back()
-    lookups = Lookups()
     cold_reads = ColdReads(worker, lookups.walk)
     gauges.count_reads(metrics, cold_reads, lookups)
     gauges.count_metadata(metrics, follower)
