@@ -76,7 +76,6 @@ from tailrace_broker.partitions import cached_image, recovery_report
 from tailrace_broker.partitions.node import Node
 from tailrace_broker.partitions.opening import Openings
 from tailrace_broker.partitions.recovery import Recoveries
-from tailrace_broker.partitions.shard_barriers import ShardEpochs
 from tailrace_broker.partitions.throttle import Throttle
 from tailrace_broker.partitions.topics import Topics
 from tailrace_broker.partitions.wakeups import WakeUps
@@ -308,7 +307,7 @@ def open_data_path(
         topics=broker.topics,
         wakeups=broker.wakeups,
         pressure=broker.pressure,
-        shard_epochs=ShardEpochs(lambda: follower.image),
+        image=lambda: follower.image,
         examiner=examiner,
         coordinators=coordinators,
         answers=ProduceAnswers(hints, broker.metrics),
