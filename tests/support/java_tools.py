@@ -22,6 +22,7 @@ LOG_DIRS = TOOLS + "LogDirsCommand"
 TRANSACTIONS = TOOLS + "TransactionsCommand"
 REASSIGN = TOOLS + "reassign.ReassignPartitionsCommand"
 QUORUM = TOOLS + "MetadataQuorumCommand"
+ACLS = TOOLS + "AclCommand"
 ELECTION = TOOLS + "LeaderElectionCommand"
 TIMEOUT_S = 120
 

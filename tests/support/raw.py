@@ -100,8 +100,10 @@ def framed(payload: bytes) -> bytes:
 class Raw:
     """One connection."""
 
-    def __init__(self, host: str, port: int, *, timeout_s: float = 15, client_id: str = "raw") -> None:
-        self.socket = socket.create_connection((host, port), timeout=timeout_s)
+    def __init__(
+        self, host: str, port: int, *, timeout_s: float = 15, client_id: str = "raw", source_host: str = ""
+    ) -> None:
+        self.socket = socket.create_connection((host, port), timeout_s, (source_host, 0) if source_host else None)
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.client_id = client_id
         self.correlation_id = 0

@@ -11,6 +11,8 @@ from typing import Any
 from tailrace.wire import messages as m
 from tailrace.wire.apis import INTERNAL_APIS, ApiKey
 
+_TOPIC_AUTHORIZATION_FAILED = 29
+
 
 def refuse(request: Any, key: int, version: int, code: int, message: str | None = None) -> Any:
     """A response message for `request` with `code` (and `message` where there is a field) everywhere."""
@@ -278,6 +280,16 @@ def _describe_topic_partitions(
     )
 
 
+def _describe_user_scram_credentials(
+    request: m.DescribeUserScramCredentialsRequest, version: int, code: int, message: str | None
+) -> m.DescribeUserScramCredentialsResponse:
+    row = m.DescribeUserScramCredentialsResponse.DescribeUserScramCredentialsResult
+    results = [
+        row(user=user.name, error_code=code, error_message=message, credential_infos=[]) for user in request.users or ()
+    ]
+    return m.DescribeUserScramCredentialsResponse(error_code=code, error_message=message, results=results)
+
+
 def _alter_user_scram_credentials(
     request: m.AlterUserScramCredentialsRequest, version: int, code: int, message: str | None
 ) -> m.AlterUserScramCredentialsResponse:
@@ -303,6 +315,45 @@ def _alter_client_quotas(
             for asked in request.entries
         ]
     )
+
+
+def _alter_partition_reassignments(
+    request: m.AlterPartitionReassignmentsRequest, version: int, code: int, message: str | None
+) -> m.AlterPartitionReassignmentsResponse:
+    topic = m.AlterPartitionReassignmentsResponse.ReassignableTopicResponse
+    row = topic.ReassignablePartitionResponse
+    return m.AlterPartitionReassignmentsResponse(
+        error_code=code,
+        error_message=message,
+        responses=[
+            topic(
+                name=asked.name,
+                partitions=[
+                    row(partition_index=one.partition_index, error_code=code, error_message=message)
+                    for one in asked.partitions
+                ],
+            )
+            for asked in request.topics
+        ],
+    )
+
+
+def _offset_delete(
+    request: m.OffsetDeleteRequest, version: int, code: int, message: str | None
+) -> m.OffsetDeleteResponse:
+    """A topic that may not be read is refused by its partitions, all else by the group."""
+    if code != _TOPIC_AUTHORIZATION_FAILED:
+        return m.OffsetDeleteResponse(error_code=code, topics=[])
+    topic = m.OffsetDeleteResponse.OffsetDeleteResponseTopic
+    row = topic.OffsetDeleteResponsePartition
+    topics = [
+        topic(
+            name=asked.name,
+            partitions=[row(partition_index=one.partition_index, error_code=code) for one in asked.partitions],
+        )
+        for asked in request.topics
+    ]
+    return m.OffsetDeleteResponse(error_code=0, topics=topics)
 
 
 def _elect_leaders(
@@ -434,6 +485,9 @@ _TABLE: dict[int, Callable[..., Any]] = {
     ApiKey.ALTER_CLIENT_QUOTAS: _alter_client_quotas,
     ApiKey.ALTER_USER_SCRAM_CREDENTIALS: _alter_user_scram_credentials,
     ApiKey.ELECT_LEADERS: _elect_leaders,
+    ApiKey.OFFSET_DELETE: _offset_delete,
+    ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS: _describe_user_scram_credentials,
+    ApiKey.ALTER_PARTITION_REASSIGNMENTS: _alter_partition_reassignments,
     ApiKey.DESCRIBE_PRODUCERS: _describe_producers,
     ApiKey.ADD_PARTITIONS_TO_TXN: _add_partitions_to_txn,
     ApiKey.WRITE_TXN_MARKERS: _write_txn_markers,
