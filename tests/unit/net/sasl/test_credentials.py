@@ -36,3 +36,12 @@ def test_every_process_of_a_cluster_gives_the_same_salt_for_it() -> None:
 
     assert salt("nobody", b"secret") == salt("nobody", b"secret")
     assert len({salt("nobody", b"secret"), salt("noone", b"secret"), salt("nobody", b"other")}) == 3
+
+
+def test_plain_checks_a_user_that_does_not_exist_by_the_hash_of_most() -> None:
+    record = UserScramCredentialRecord("a", SHA_512, b"salt", b"stored", b"server", 8192)
+    strong = MetadataImage(scram={name: {int(SHA_512): record} for name in "ab"})
+    users = UserCredentials(lambda: strong, b"secret")
+    mechanism, credential, known = users.find("nobody", None)
+    assert (mechanism, credential.iterations, known) == (SHA_512, 8192, False)
+    assert UserCredentials(lambda: image(a=8192), b"secret").find("nobody", None).mechanism is SHA_256
