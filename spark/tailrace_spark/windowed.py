@@ -28,8 +28,8 @@ class Windows:
         return F.window(time, f"{self.seconds} seconds").getField("start")
 
     def is_closed(self, watermark_us: int) -> Column:
-        """True for rows whose window ends at the watermark or before."""
-        return F.unix_micros("start") + self.seconds * 1_000_000 <= watermark_us
+        """True for rows whose window ends at the watermark or before; of a Delta table only such files are read."""
+        return F.col("start") <= F.timestamp_micros(F.lit(watermark_us - self.seconds * 1_000_000))
 
     def fold(self, *frames: DataFrame) -> DataFrame:
         """One row a key, of partial sums."""

@@ -71,6 +71,17 @@ def test_percentiles_are_exact_in_small_windows_and_else_within_the_error_stated
                 assert abs(rank - share) <= frames.RANK_ERROR, (row, name)
 
 
+def test_of_a_table_only_the_files_of_the_windows_are_read(spark: SparkSession, tmp_path: Path) -> None:
+    """As the job publishes the windows that a batch has closed, however many the table has."""
+    path, minute, spans = str(tmp_path / "metrics"), 60_000_000, frames.windows(60, 0)
+    for number in range(5):
+        start = F.timestamp_micros(F.lit(number * minute)).alias("start")
+        delta.append(spark.range(1).select(start, F.lit(number).alias("requests")), path, "test", number)
+    closed = delta.read(spark, path).where(spans.is_closed(4 * minute) & ~spans.is_closed(3 * minute))
+    assert [row.requests for row in closed.collect()] == [3]
+    assert len(closed.inputFiles()) == 2  # Delta has the end of a file's times to the millisecond, rounded up
+
+
 def test_a_request_that_cannot_be_used_has_a_reason(spark: SparkSession) -> None:
     good = request(BEGAN, "cart", "add", 1.5)
     reasons: dict[bytes | None, str | None] = {
