@@ -22,6 +22,7 @@ from tailrace_spark.changes.columns import ChangeColumn, columns_of, union
 from tailrace_spark.changes.job import ChangeBatches
 from tailrace_spark.changes.table import ChangedTable
 from tailrace_spark.job import JobRun
+from tailrace_spark.refusal import Refusal
 from tailrace_spark.tables import delta
 
 FIELDS = (
@@ -122,6 +123,21 @@ def test_events_of_an_older_schema_take_no_column_away(spark: SparkSession, tmp_
     found = {row.id: row.age for row in delta.read(spark, captured.table.rows).collect()}
     assert found == {1: None, 2: 7, 3: None}
     assert [column.name for column in captured.batches.known] == ["id", "name", "at", "age"]
+
+
+def test_a_job_that_is_started_again_knows_the_columns(spark: SparkSession, tmp_path: Path) -> None:
+    """Of a schema that no later event has, and of events without one."""
+    Captured(spark, tmp_path).take(event("c", 5, 2, "bob", {"it's\\age": 7}))
+    again = Captured(spark, tmp_path)
+    again.take(json.dumps({"op": "u", "after": {"id": 2, "name": "ben", "at": NOON_US}, "source": {"lsn": 6}}).encode())
+    (row,) = delta.read(spark, again.table.rows).collect()
+    assert (row.id, row.name, row["it's\\age"], row["at"].astimezone(UTC)) == (2, "ben", None, NOON)
+
+
+def test_a_column_with_a_name_of_the_jobs_own_is_refused(spark: SparkSession, tmp_path: Path) -> None:
+    for name in ("_op", "_Position"):
+        with pytest.raises(Refusal, match=f"{name} is a column of the job's own"):
+            Captured(spark, tmp_path).take(event("c", 1, 1, "ann", {name: 1}))
 
 
 def test_a_merge_that_meets_another_commit_is_done_again(

@@ -20,6 +20,8 @@ from tailrace_spark.refusal import Refusal
 from tailrace_spark.tables import delta
 from tailrace_spark.tables.options import OPTIMIZE_EVERY, is_due
 
+OWN = (frames.POSITION, frames.OP)
+
 TOPIC = Option("--topic", "topic of Debezium's events, as JSON", required=True)
 KEY = Option("--key", "columns that tell one row from another, separated by commas", required=True)
 COLUMNS = Option(
@@ -34,7 +36,7 @@ class ChangeBatches:
     table: ChangedTable
     options: Any
     say: Callable[[str], None]
-    known: tuple[ChangeColumn, ...] = ()  # of the schemas so far
+    known: tuple[ChangeColumn, ...] = ()  # of the schemas so far; the table has them for the next run
 
     def take(self, records: DataFrame, number: int) -> None:
         """For foreachBatch."""
@@ -48,6 +50,7 @@ class ChangeBatches:
                 changed = changes.count()
                 if changed:
                     self.table.merge(changes)
+                    self.table.remember(records.sparkSession, self.known)
         counts = f"events of {changed:,} rows, {tombstones:,} tombstones, {dead_letter.shown(reasons)}"
         self.say(f"changes batch {number}: {counts}")
         if is_due(number, self.options.optimize_every):
@@ -56,12 +59,20 @@ class ChangeBatches:
 
     def columns(self, records: DataFrame) -> tuple[ChangeColumn, ...]:
         """Those given, else those of all schemas so far. Raises Refusal."""
+        columns = self.described(records)
+        for column in columns:
+            if column.name.lower() in OWN:
+                raise Refusal(f"{column.name} is a column of the job's own; name the other columns by --columns.")
+        return columns
+
+    def described(self, records: DataFrame) -> tuple[ChangeColumn, ...]:
+        """The same, whatever their names."""
         if self.options.columns:
             given = records.sparkSession.range(0).select(F.from_json(F.lit("{}"), self.options.columns).alias("row"))
             fields = given.schema["row"].dataType.fields
             return tuple(ChangeColumn(each.name, each.dataType.simpleString()) for each in fields)
         found = [columns_of(row.schema) for row in frames.schemas(records).collect()]
-        self.known = union([*found, self.known])
+        self.known = union([*found, self.known or self.table.remembered(records.sparkSession)])
         if not self.known and not frames.undescribed(records).isEmpty():
             raise Refusal("These events have no schema; name the columns of the table by --columns.")
         return self.known or tuple(ChangeColumn(key, "string") for key in self.table.keys)

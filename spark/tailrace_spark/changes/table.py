@@ -6,18 +6,20 @@ connector sends again, and batches that are done again, change nothing.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.functions import expr as expression
 from pyspark.sql.types import StructField, StructType
 
-from tailrace_spark.changes.columns import quoted
+from tailrace_spark.changes.columns import ChangeColumn, quoted
 from tailrace_spark.changes.frames import OP, POSITION
 from tailrace_spark.tables import delta
 
 VIEW = "changes"
+COLUMNS = "tailrace.changes.columns"
 ATTEMPTS = 10
 
 
@@ -70,6 +72,17 @@ class ChangedTable:
             f"WHEN NOT MATCHED AND s.{OP} <> 'd' THEN INSERT ({', '.join(names)}) "
             f"VALUES ({', '.join(f's.{name}' for name in names)})"
         )
+
+    def remember(self, spark: SparkSession, columns: Sequence[ChangeColumn]) -> None:
+        """Keeps the columns of the schemas so far in a property of the table."""
+        if columns and tuple(columns) != self.remembered(spark):
+            text = json.dumps([astuple(column) for column in columns])
+            delta.retried(lambda: delta.set_property(spark, self.rows, COLUMNS, text), ATTEMPTS)
+
+    def remembered(self, spark: SparkSession) -> tuple[ChangeColumn, ...]:
+        """None where there is no table yet."""
+        text = delta.properties(spark, self.rows).get(COLUMNS, "[]") if delta.is_table(spark, self.rows) else "[]"
+        return tuple(ChangeColumn(*parts) for parts in json.loads(text))
 
     def same(self, one: str, other: str) -> str:
         """That two rows have one key."""

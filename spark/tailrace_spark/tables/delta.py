@@ -54,6 +54,19 @@ def read(spark: SparkSession, path: str) -> DataFrame:
     return spark.read.format("delta").load(path)
 
 
+def properties(spark: SparkSession, path: str) -> Mapping[str, str]:
+    """The properties of a table."""
+    found = spark.sql(f"DESCRIBE DETAIL {named(path)}").select("properties").first()
+    assert found is not None
+    return dict(found.properties)
+
+
+def set_property(spark: SparkSession, path: str, key: str, text: str) -> None:
+    """Of a table; the others stay."""
+    quoted = text.replace("\\", "\\\\").replace("'", "\\'")
+    spark.sql(f"ALTER TABLE {named(path)} SET TBLPROPERTIES ('{key}' = '{quoted}')")
+
+
 def append(rows: DataFrame, path: str, query: str, batch: int) -> None:
     """Adds the rows of a query's batch; a batch that is in the table already changes nothing."""
     rows.write.format("delta").mode("append").options(txnAppId=query, txnVersion=batch).save(path)
