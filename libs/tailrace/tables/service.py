@@ -63,6 +63,7 @@ class TableService:
         self._only = only
         self._running: dict[TableTopic, _Running] = {}
         self._left_out = 0
+        self._unseen = ""  # why topics cannot be looked for now
 
     async def run(self, stop: asyncio.Event) -> None:
         """Until stop is set; then every worker commits what it has."""
@@ -70,8 +71,11 @@ class TableService:
             while not stop.is_set():
                 try:
                     self._reconcile(await find_topics(self._ask, self._only))
+                    self._unseen = ""
                 except FAILURES as error:
-                    self._log.warning("topics cannot be looked for now", why=_why(error))
+                    if self._unseen != (why := _why(error)):  # once, not every five seconds
+                        self._unseen = why
+                        self._log.warning("topics cannot be looked for now", why=why)
                 await self._pause(stop, _LOOK_MS)
         finally:
             await self._end_all()
