@@ -22,11 +22,15 @@ class Timer(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Effects(Generic[R]):
-    """Records to append, replies to send once everything the decision saw is committed, timers to set at once."""
+    """Records to append, replies to send once everything the decision saw is committed, timers to set at once.
+
+    is_whole: all records go into one batch of the log, which they must fit.
+    """
 
     records: tuple[R, ...] = ()
     replies: tuple[tuple[Token, Any], ...] = ()
     timers: tuple[Timer, ...] = ()
+    is_whole: bool = False
 
 
 class Sweep(NamedTuple):
@@ -39,15 +43,20 @@ class Sweep(NamedTuple):
 class Decision(Generic[R]):
     """Collects the effects of one decision that several functions make together."""
 
-    __slots__ = ("_records", "_replies", "_timers")
+    __slots__ = ("_is_whole", "_records", "_replies", "_timers")
 
     def __init__(self) -> None:
         self._records: list[R] = []
         self._replies: list[tuple[Token, Any]] = []
         self._timers: list[Timer] = []
+        self._is_whole = False
 
     def append(self, record: R) -> None:
         self._records.append(record)
+
+    def keep_whole(self) -> None:
+        """Has the log take either all records of the decision or none."""
+        self._is_whole = True
 
     def reply(self, token: Token, response: Any) -> None:
         self._replies.append((token, response))
@@ -63,4 +72,4 @@ class Decision(Generic[R]):
         self._timers.append(Timer(key, None))
 
     def effects(self) -> Effects[R]:
-        return Effects(tuple(self._records), tuple(self._replies), tuple(self._timers))
+        return Effects(tuple(self._records), tuple(self._replies), tuple(self._timers), self._is_whole)

@@ -77,7 +77,7 @@ class Shard(Generic[R]):
         self._written = 0
         self._committed = 0
         self._in_flight = 0  # records in the append under way
-        self._queue: deque[KeyValue | ShardBatch] = deque()  # a ShardBatch is of one record
+        self._queue: deque[KeyValue | ShardBatch] = deque()
         self._queue_bytes = 0
         self._parked: deque[tuple[int, tuple[Token, Any]]] = deque()
 
@@ -101,7 +101,8 @@ class Shard(Generic[R]):
         assert not self.dropped, "a dropped shard applies nothing"
         for record in decided.records:
             self.machine.apply(record)
-            entry = self._encoded(record)
+        entries = [self._encoded(record) for record in decided.records]
+        for entry in [_as_one(entries)] if decided.is_whole and entries else entries:
             self._queue.append(entry)
             self._queue_bytes += _size_bytes(entry)
         self._written += len(decided.records)
@@ -170,8 +171,9 @@ class Shard(Generic[R]):
             one = self._queue[0]
             if not isinstance(one, ShardBatch) or one[1:] != first[1:] or (taken and one.is_control):
                 break
-            size = size_bytes(one.records[0])
-            if taken and (batch_bytes + size > self.max_batch_bytes or len(taken) == MOST_RECORDS):
+            size = _size_bytes(one)
+            is_full = batch_bytes + size > self.max_batch_bytes or len(taken) + len(one.records) > MOST_RECORDS
+            if taken and is_full:
                 break
             taken += one.records
             self._queue.popleft()
@@ -181,7 +183,12 @@ class Shard(Generic[R]):
 
 
 def _size_bytes(entry: KeyValue | ShardBatch) -> int:
-    return size_bytes(entry.records[0] if isinstance(entry, ShardBatch) else entry)
+    return sum(map(size_bytes, entry.records)) if isinstance(entry, ShardBatch) else size_bytes(entry)
+
+
+def _as_one(entries: list[KeyValue | ShardBatch]) -> ShardBatch:
+    assert all(not isinstance(entry, ShardBatch) for entry in entries), "records of transactions are apart"
+    return ShardBatch(tuple(entry for entry in entries if not isinstance(entry, ShardBatch)))
 
 
 def size_bytes(record: KeyValue) -> int:

@@ -108,3 +108,22 @@ def test_a_batch_has_no_more_records_than_are_built_in_a_step() -> None:
     output = one.take(Effects(records=(1,) * (MOST_RECORDS + 1)))
     assert len(appended(output.append)) == MOST_RECORDS
     assert len(appended(one.committed().append)) == 1
+
+
+def test_a_whole_decision_is_in_one_batch_whatever_is_before_and_after_it() -> None:
+    one = shard(max_batch_bytes=150)
+    first = one.take(Effects(records=(1,)))
+    one.take(Effects(records=(2, 3)))
+    one.take(Effects(records=(4, 5, 6), replies=((1, "whole"),), is_whole=True))
+    one.take(Effects(records=(7,)))
+    batches = [appended(first.append)]
+    for _ in range(3):
+        output = one.committed()
+        batches.append(appended(output.append))
+    assert batches == [[1], [2, 3], [4, 5, 6], [7]]
+    assert one.committed().append is None
+
+
+def test_a_whole_decision_may_have_more_records_than_a_batch_of_others() -> None:
+    output = shard(max_batch_bytes=1_000_000).take(Effects(records=(1,) * (MOST_RECORDS + 1), is_whole=True))
+    assert len(appended(output.append)) == MOST_RECORDS + 1
