@@ -115,11 +115,16 @@ DIFFERENCES = (
         "an application begins again with a new producer",
     ),
     Difference(
-        "groups that members of both protocols share (`group.consumer.migration.policy`)",
-        "a group is upgraded and downgraded while its members go on",
-        "an empty group changes its kind with the next member; a member of another protocol than the others is "
-        "refused: GROUP_ID_NOT_FOUND, or INCONSISTENT_GROUP_PROTOCOL to JoinGroup",
-        "it is not built",
+        "a classic member of a consumer group (KIP-848), with no member of the consumer protocol beside it",
+        "is not assigned what others leave, nor new partitions, until it joins by itself",
+        "its heartbeats have the coordinator assign",
+        "with `group.consumer.migration.policy=upgrade` it stays such a group: partitions would have no reader",
+    ),
+    Difference(
+        "what members own when a group is upgraded or downgraded",
+        "the last assignment of the classic group, the target assignment of the consumer group",
+        "what members own, and what they are to give up",
+        "a partition has no second reader before its first one knows that it is to give it up",
     ),
     Difference(
         "a new regular expression of a subscription (KIP-848)",

@@ -51,7 +51,9 @@ class ConsumerDriver(Driver):
 
     def again(self) -> ConsumerDriver:
         """The same log in a new coordinator, at the same time."""
-        return ConsumerDriver(self.topics, self.config, self.log, self.now_ms)
+        after = ConsumerDriver(self.topics, self.config, self.log, self.now_ms)
+        after.token = self.token  # ids that it gives are new ones
+        return after
 
     def set_topics(self, **topics: int) -> None:
         """The cluster has these topics now."""

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 INHERITED = "tailrace.config.topic"
 
 BROKER_KEYS = {
-    "tailrace.runtime.insecure_listeners": ("admin.security.protocol", "allow.insecure.listeners", "health.open"),
+    "tailrace.runtime.insecure_listeners": ("allow.insecure.listeners", "health.open"),
     "tailrace.net.authorization.opening": (
         "allow.everyone.if.no.acl.found",
         "authorizer.class.name",
@@ -136,9 +136,13 @@ BROKER_KEYS = {
         "group.consumer.session.timeout.ms",
     ),
     "tailrace_coordinator.groups.consumer.expressions": ("group.consumer.regex.refresh.interval.ms",),
-    "tailrace_coordinator.groups.consumer.heartbeat": ("group.consumer.max.size",),
+    "tailrace_coordinator.groups.consumer.members": ("group.consumer.max.size",),
     "tailrace_coordinator.groups.consumer.validation": ("group.consumer.assignors",),
-    "tailrace_coordinator.groups.config": ("offsets.retention.check.interval.ms", "offsets.retention.minutes"),
+    "tailrace_coordinator.groups.config": (
+        "group.consumer.migration.policy",
+        "offsets.retention.check.interval.ms",
+        "offsets.retention.minutes",
+    ),
     "tailrace_coordinator.groups.offsets": ("offset.metadata.max.bytes",),
     "tailrace_coordinator.shards.kind": ("message.max.bytes",),
     "tailrace_coordinator.transactions.config": (

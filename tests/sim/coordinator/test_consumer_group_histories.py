@@ -204,6 +204,6 @@ class Histories(RuleBasedStateMachine):
 
 
 # To explain a failure takes minutes on Python 3.11.
-_PHASES = (Phase.explicit, Phase.reuse, Phase.generate, Phase.shrink)
+PHASES = (Phase.explicit, Phase.reuse, Phase.generate, Phase.shrink)
 TestHistories = Histories.TestCase
-TestHistories.settings = settings(max_examples=250, stateful_step_count=50, deadline=None, phases=_PHASES)
+TestHistories.settings = settings(max_examples=250, stateful_step_count=50, deadline=None, phases=PHASES)

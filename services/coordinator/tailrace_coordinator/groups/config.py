@@ -31,6 +31,8 @@ class GroupConfig:
     group_consumer_session_timeout_ms: int = 45_000
     group_consumer_heartbeat_interval_ms: int = 5_000
     group_consumer_max_size: int = 2_147_483_647
+    upgrades_groups: bool = True  # group.consumer.migration.policy
+    downgrades_groups: bool = True
     group_consumer_assignors: tuple[str, ...] = tuple(ASSIGNORS)
     group_consumer_assignment_interval_ms: int = 1_000
     group_consumer_regex_refresh_interval_ms: int = 600_000
@@ -47,6 +49,11 @@ class GroupConfig:
     max_expressions: int = 100  # different ones of one consumer group
     max_group_metadata_bytes: int = 16 * 1024 * 1024
 
+    @property
+    def migrates_groups(self) -> bool:
+        """Whether a consumer group may have classic members."""
+        return self.upgrades_groups or self.downgrades_groups
+
 
 def _assignors(names: Iterable[str]) -> tuple[str, ...]:
     """Those that are built in, by name or by the name of Kafka's class; all of them where none is."""
@@ -56,6 +63,7 @@ def _assignors(names: Iterable[str]) -> tuple[str, ...]:
 
 def group_config(config: Config) -> GroupConfig:
     """Returns what the group machine needs of the role's configuration."""
+    policy = config.group_consumer_migration_policy.lower()
     return GroupConfig(
         group_min_session_timeout_ms=config.group_min_session_timeout_ms,
         group_max_session_timeout_ms=config.group_max_session_timeout_ms,
@@ -64,6 +72,8 @@ def group_config(config: Config) -> GroupConfig:
         group_consumer_session_timeout_ms=config.group_consumer_session_timeout_ms,
         group_consumer_heartbeat_interval_ms=config.group_consumer_heartbeat_interval_ms,
         group_consumer_max_size=config.group_consumer_max_size,
+        upgrades_groups=policy in ("bidirectional", "upgrade"),
+        downgrades_groups=policy in ("bidirectional", "downgrade"),
         group_consumer_assignors=_assignors(config.group_consumer_assignors),
         group_consumer_assignment_interval_ms=config.group_consumer_assignment_interval_ms,
         group_consumer_regex_refresh_interval_ms=config.group_consumer_regex_refresh_interval_ms,

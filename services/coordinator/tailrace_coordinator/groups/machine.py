@@ -22,7 +22,7 @@ from tailrace_coordinator.groups.classic import join, leave, rebalance, sync
 from tailrace_coordinator.groups.classic.group import ClassicGroup
 from tailrace_coordinator.groups.classic.pending import PendingIds
 from tailrace_coordinator.groups.config import GroupConfig
-from tailrace_coordinator.groups.consumer import describe, expressions
+from tailrace_coordinator.groups.consumer import classic_members, describe, expressions
 from tailrace_coordinator.groups.consumer import heartbeat as consumer_heartbeat
 from tailrace_coordinator.groups.consumer import leave as consumer_leave
 from tailrace_coordinator.groups.consumer.group import ConsumerGroup
@@ -34,6 +34,10 @@ from tailrace_coordinator.groups.offsets import CommitHeader, Offsets, OffsetToC
 T = TypeVar("T")
 
 GroupEffects = Effects[Written]
+
+
+def _as_it_is(refused: ApiError) -> object:
+    return refused
 
 
 class GroupMachine:
@@ -122,7 +126,16 @@ class GroupMachine:
                 del self.groups[old_group_id]
 
     def join(self, now_ms: int, request: join.Join) -> GroupEffects:
-        """Replies a JoinGroupResponse when the join phase ends."""
+        """Replies a JoinAnswer: of a classic group when the join phase ends."""
+        group = self._with_members(request.request.group_id)
+        if group is not None:
+            self.pending_ids.discard(group.group_id, request.request.member_id)
+            return self._answer(
+                now_ms,
+                request.token,
+                lambda decision: classic_members.join(decision, self.groups, group, request),
+                lambda refused: rebalance.join_refused(rebalance.UNKNOWN_MEMBER, refused.code),
+            )
         decision = self._decision(now_ms)
         created = join.join(decision, self.groups, request)
         if created is not None:
@@ -133,14 +146,30 @@ class GroupMachine:
     def sync(
         self, now_ms: int, token: Token, request: SyncGroupRequest, assignments: Mapping[str, bytes]
     ) -> GroupEffects:
-        """Replies a SyncGroupResponse when the leader's assignments, by member, are committed."""
+        """Replies a SyncAnswer: of a classic group when the leader's assignments, by member, are committed."""
+        group = self._with_members(request.group_id)
+        if group is not None:
+            return self._answer(
+                now_ms,
+                token,
+                lambda decision: classic_members.sync(decision, group, request),
+                lambda refused: rebalance.sync_refused(refused.code),
+            )
         decision = self._decision(now_ms)
         sync.sync(decision, self.groups, token, request, assignments)
         return decision.effects()
 
     def heartbeat(self, now_ms: int, token: Token, request: HeartbeatRequest) -> GroupEffects:
         """Replies an ErrorCode."""
+        group = self._with_members(request.group_id)
+        if group is not None:
+            return self._answer(now_ms, token, lambda decision: classic_members.heartbeat(decision, group, request))
         return self._answer(now_ms, token, lambda decision: sync.heartbeat(decision, self.groups, request))
+
+    def _with_members(self, group_id: str) -> ConsumerGroup | None:
+        """The consumer group, unless it is empty: then it gives way to a classic one."""
+        group = self.groups.of_kind(ConsumerGroup, group_id)
+        return None if group is None or group.is_empty else group
 
     def consumer_heartbeat(self, now_ms: int, token: Token, beat: consumer_heartbeat.Heartbeat) -> GroupEffects:
         """Replies a ConsumerGroupHeartbeatResponse."""
@@ -164,7 +193,7 @@ class GroupMachine:
         def decide(decision: GroupDecision) -> list[ErrorCode]:
             group = self.groups.of_kind(ConsumerGroup, group_id)
             if group is not None:
-                return consumer_leave.remove_each(decision, group, leavers)
+                return consumer_leave.remove_each(decision, self.groups, group, leavers)
             return leave.leave(decision, self.groups, group_id, leavers)
 
         return self._answer(now_ms, token, decide)
@@ -414,7 +443,7 @@ class GroupMachine:
             case (str(), str(group_id), *_) if (group := self.groups.of_kind(ClassicGroup, group_id)) is not None:
                 rebalance.on_deadline(decision, group, key)
             case (str(), str(group_id), *_) if (consumers := self.groups.of_kind(ConsumerGroup, group_id)) is not None:
-                consumer_leave.on_deadline(decision, consumers, key)
+                consumer_leave.on_deadline(decision, self.groups, consumers, key)
         return decision.effects()
 
     def expire_offsets(self, now_ms: int, group_id: str) -> GroupEffects:
@@ -437,11 +466,17 @@ class GroupMachine:
     def _decision(self, now_ms: int) -> GroupDecision:
         return GroupDecision(self.config, now_ms, self.image, self.topic_hashes)
 
-    def _answer(self, now_ms: int, token: Token, decide: Callable[[GroupDecision], object]) -> GroupEffects:
+    def _answer(
+        self,
+        now_ms: int,
+        token: Token,
+        decide: Callable[[GroupDecision], object],
+        refused: Callable[[ApiError], object] = _as_it_is,
+    ) -> GroupEffects:
         decision = self._decision(now_ms)
         try:
             decision.reply(token, decide(decision))
         except ApiError as refusal:
             decision = self._decision(now_ms)
-            decision.reply(token, refusal)
+            decision.reply(token, refused(refusal))
         return decision.effects()

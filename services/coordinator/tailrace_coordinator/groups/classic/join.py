@@ -82,8 +82,8 @@ def validate_join(decision: GroupDecision, request: JoinGroupRequest) -> None:
         raise ApiError(ErrorCode.INVALID_REQUEST, f"metadata of more than {config.max_record_bytes} bytes")
 
 
-def _check_new_id(join: Join) -> None:
-    """An id that no record can hold is not given, and Apache Kafka has no other word for it."""
+def check_new_id(join: Join) -> None:
+    """Refuses an id that no record can hold; Apache Kafka has no other word for it. Raises ApiError."""
     if join.request.member_id == UNKNOWN_MEMBER and len(join.new_member_id.encode()) > MOST_STRING_BYTES:
         raise ApiError(ErrorCode.UNKNOWN_SERVER_ERROR)
 
@@ -93,7 +93,7 @@ def join(decision: GroupDecision, groups: Groups, join: Join) -> ClassicGroup | 
     request = join.request
     try:
         validate_join(decision, request)
-        _check_new_id(join)
+        check_new_id(join)
     except ApiError as refusal:
         decision.reply(join.token, join_refused(request.member_id, refusal.code))
         return None
@@ -108,7 +108,7 @@ def join(decision: GroupDecision, groups: Groups, join: Join) -> ClassicGroup | 
     if not _has_room(decision, group, join):
         group.remove(request.member_id)
         decision.reply(join.token, join_refused(UNKNOWN_MEMBER, ErrorCode.GROUP_MAX_SIZE_REACHED))
-    elif not group.supports_protocols(request.protocol_type, join.protocols) or (replaced and not replaced.is_empty):
+    elif not group.supports_protocols(request.protocol_type, join.protocols):
         decision.reply(join.token, join_refused(request.member_id, ErrorCode.INCONSISTENT_GROUP_PROTOCOL))
     elif request.member_id == UNKNOWN_MEMBER:
         for tombstone in replaced.tombstones() if replaced else ():

@@ -113,6 +113,16 @@ def refuse_syncs(decision: GroupDecision, group: ClassicGroup, code: ErrorCode) 
             reschedule_heartbeat(decision, group, member)
 
 
+def refuse_all(decision: GroupDecision, group: ClassicGroup) -> None:
+    """Answers all that wait of a group that ends: they are to join the one that takes its place."""
+    code = ErrorCode.REBALANCE_IN_PROGRESS
+    for member in group.members.values():
+        if member.awaiting_join is not None:
+            decision.reply(member.awaiting_join, join_refused(member.member_id, code))
+        if member.awaiting_sync is not None:
+            decision.reply(member.awaiting_sync, sync_refused(code))
+
+
 def maybe_complete_join(decision: GroupDecision, group: ClassicGroup) -> None:
     """Ends the join phase when all members joined; an initial rebalance always waits for its delay."""
     if (

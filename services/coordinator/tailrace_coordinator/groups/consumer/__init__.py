@@ -1,1 +1,1 @@
-"""The consumer protocol (KIP-848), as far as an imported log has groups of it."""
+"""Groups of the consumer protocol (KIP-848), which may have classic members, too."""

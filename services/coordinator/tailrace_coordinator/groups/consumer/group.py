@@ -9,6 +9,7 @@ from typing import Final
 from uuid import UUID
 
 from tailrace.coordination.consumer_group_records import (
+    ClassicMemberMetadata,
     ConsumerGroupCurrentMemberAssignment,
     ConsumerGroupKey,
     ConsumerGroupMemberMetadata,
@@ -40,15 +41,20 @@ _TEXT_BYTES: Final = 60
 class ConsumerGroup(Group):
     """Members by id: `members` as they joined, `currents` what they own, `targets` what they are to own.
 
-    Only records change these. `metadata_expired` and the times of regular expressions are soft state.
+    Only records change these. `metadata_expired`, the times of regular expressions and `joining` are soft state.
+
+    Members may be of the classic protocol: `classic_count` of them, whose protocols `classic_protocols` counts.
     """
 
     __slots__ = (
         "assignment_epoch",
         "assignment_timestamp_ms",
+        "classic_count",
+        "classic_protocols",
         "currents",
         "expressions",
         "group_epoch",
+        "joining",
         "keys",
         "members",
         "metadata_expired",
@@ -80,10 +86,13 @@ class ConsumerGroup(Group):
         self.subscribed_topics: Counter[str] = Counter()  # members by the names that they subscribe to
         self.used_expressions: Counter[str] = Counter()
         self.resolved_topics: Counter[str] = Counter()  # expressions by the names that they match
+        self.classic_count = 0
+        self.classic_protocols: Counter[str] = Counter()
         self.keys = set[ConsumerGroupKey]()  # of the records that the log has
         self.size_bytes = 0  # of what members say of themselves
         self.metadata_expired = True  # the hash is to be computed anew at the next heartbeat
         self.resolution = Resolution()
+        self.joining = set[str]()  # classic members that are to join or to sync before their rebalance timeout
 
     # -- what the log says --------------------------------------------------------------------------------------------
 
@@ -114,6 +123,7 @@ class ConsumerGroup(Group):
         match key.key_type:
             case ConsumerGroupMemberMetadata.key_type:
                 self._forget_member(name)
+                self.joining.discard(name)
             case ConsumerGroupTargetAssignmentMember.key_type:
                 self.targets.pop(name, None)
             case ConsumerGroupCurrentMemberAssignment.key_type:
@@ -137,6 +147,9 @@ class ConsumerGroup(Group):
         self.subscribed_topics.update(member.subscribed_topic_names)
         if member.subscribed_topic_regex:
             self.used_expressions[member.subscribed_topic_regex] += 1
+        if member.classic_member_metadata is not None:
+            self.classic_count += 1
+            self.classic_protocols.update(protocol_names(member.classic_member_metadata))
         self.size_bytes += member_size_bytes(member)
 
     def _forget_member(self, member_id: str) -> None:
@@ -148,6 +161,9 @@ class ConsumerGroup(Group):
         _take_away(self.subscribed_topics, member.subscribed_topic_names)
         if member.subscribed_topic_regex:
             _take_away(self.used_expressions, (member.subscribed_topic_regex,))
+        if member.classic_member_metadata is not None:
+            self.classic_count -= 1
+            _take_away(self.classic_protocols, protocol_names(member.classic_member_metadata))
         self.size_bytes -= member_size_bytes(member)
 
     def _set_current(self, member_id: str, current: Current | None) -> None:
@@ -188,6 +204,12 @@ class ConsumerGroup(Group):
             raise ApiError(ErrorCode.UNKNOWN_MEMBER_ID, f"Member {member_id} is not a member of group {self.group_id}.")
         return member
 
+    def supports_protocols(self, protocol_type: str, names: Collection[str]) -> bool:
+        """Whether a classic member with these protocols could be a member: all classic members have one of them."""
+        if protocol_type != PROTOCOL_TYPE:
+            return False
+        return any(self.classic_protocols[name] == self.classic_count for name in names)
+
     # -- what a group of every kind answers ---------------------------------------------------------------------------
 
     @property
@@ -222,7 +244,10 @@ class ConsumerGroup(Group):
             return
         if who.in_transaction and who.generation_id < 0 and not who.member_id and who.group_instance_id is None:
             return
-        self.member(who.member_id)
+        if self.member(who.member_id).classic_member_metadata is not None:
+            if who.generation_id != self.current(who.member_id).member_epoch:
+                raise ApiError(ErrorCode.ILLEGAL_GENERATION)
+            return
         if not who.in_transaction and not who.by_epoch:
             raise ApiError(ErrorCode.UNSUPPORTED_VERSION)
         if not self._may_commit(who, partitions):
@@ -273,7 +298,9 @@ class ConsumerGroup(Group):
         """Begins the sessions of the members, and the time that they have to give up partitions."""
         session_timeout_ms = consumer_times(decision, self.group_id).session_timeout_ms
         for member_id, member in self.members.items():
-            decision.schedule(heartbeat_key(self.group_id, member_id), session_timeout_ms)
+            classic = member.classic_member_metadata
+            timeout_ms = session_timeout_ms if classic is None else classic.session_timeout_ms
+            decision.schedule(heartbeat_key(self.group_id, member_id), timeout_ms)
             if self.current(member_id).state == MemberState.UNREVOKED_PARTITIONS:
                 decision.schedule(rebalance_key(self.group_id, member_id), member.rebalance_timeout_ms)
 
@@ -331,7 +358,14 @@ def member_size_bytes(member: ConsumerGroupMemberMetadata) -> int:
     """All that a client may make as long as it likes, with room for what holds it."""
     texts = (member.member_id, member.instance_id, member.rack_id, member.client_id, member.subscribed_topic_regex)
     said = sum(map(len, filter(None, texts))) + sum(map(len, member.subscribed_topic_names))
+    protocols = () if member.classic_member_metadata is None else member.classic_member_metadata.supported_protocols
+    said += sum(2 * _TEXT_BYTES + len(name) + len(metadata) for name, metadata in protocols)
     return _MEMBER_BYTES + said + _TEXT_BYTES * len(member.subscribed_topic_names)
+
+
+def protocol_names(classic: ClassicMemberMetadata) -> set[str]:
+    """The names of the protocols that a classic member has."""
+    return {protocol.name for protocol in classic.supported_protocols}
 
 
 def _order(key: ConsumerGroupKey) -> tuple[int, str]:

@@ -17,6 +17,7 @@ from tailrace.coordination.consumer_group_records import (
 from tailrace.errors import ApiError, ErrorCode
 from tailrace.wire.messages import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
 from tailrace_coordinator.groups.consumer.group import LEFT_FOR_A_WHILE_EPOCH, ConsumerGroup
+from tailrace_coordinator.groups.consumer.migration import downgrade
 from tailrace_coordinator.groups.consumer.target import Change
 from tailrace_coordinator.groups.decision import GroupDecision, heartbeat_key, rebalance_key
 from tailrace_coordinator.groups.group import Groups, Leaver
@@ -44,7 +45,7 @@ def leave(
     if request.member_epoch == LEFT_FOR_A_WHILE_EPOCH:
         _leave_for_a_while(decision, group, member)
     else:
-        remove(decision, group, [member])
+        remove(decision, groups, group, [member])
     return ConsumerGroupHeartbeatResponse(member_id=request.member_id, member_epoch=request.member_epoch)
 
 
@@ -85,8 +86,18 @@ def forget(decision: GroupDecision, group: ConsumerGroup, member_id: str) -> Non
         decision.append(ConsumerGroupRecordRemoved(ConsumerGroupKey(key_type, group.group_id, member_id)))
 
 
-def remove(decision: GroupDecision, group: ConsumerGroup, members: Collection[ConsumerGroupMemberMetadata]) -> None:
-    """Takes members out of the group. The others get their partitions when one of them is next heard of."""
+def remove(
+    decision: GroupDecision,
+    groups: Groups,
+    group: ConsumerGroup,
+    members: Collection[ConsumerGroupMemberMetadata],
+) -> None:
+    """Takes members out of the group. The others get their partitions when one of them is next heard of.
+
+    Where all of these are classic, the group becomes a classic one.
+    """
+    if downgrade(decision, groups, group, members):
+        return
     change = Change(group, members, None)
     left = change.expressions()
     for member in members:
@@ -105,8 +116,10 @@ def remove(decision: GroupDecision, group: ConsumerGroup, members: Collection[Co
         )
 
 
-def remove_each(decision: GroupDecision, group: ConsumerGroup, leavers: Sequence[Leaver]) -> list[ErrorCode]:
-    """Decides a LeaveGroup, with which administrators remove members: one code for each."""
+def remove_each(
+    decision: GroupDecision, groups: Groups, group: ConsumerGroup, leavers: Sequence[Leaver]
+) -> list[ErrorCode]:
+    """Decides a LeaveGroup, of a classic member or with which administrators remove members: one code for each."""
     codes, found = [], dict[str, ConsumerGroupMemberMetadata]()
     for leaver in leavers:
         try:
@@ -117,7 +130,7 @@ def remove_each(decision: GroupDecision, group: ConsumerGroup, leavers: Sequence
             codes.append(ErrorCode.UNKNOWN_MEMBER_ID if member.member_id in found else ErrorCode.NONE)
             found[member.member_id] = member
     if found:
-        remove(decision, group, found.values())
+        remove(decision, groups, group, found.values())
     return codes
 
 
@@ -135,9 +148,10 @@ def forget_expression(decision: GroupDecision, group: ConsumerGroup, expression:
     decision.append(ConsumerGroupRecordRemoved(key))
 
 
-def on_deadline(decision: GroupDecision, group: ConsumerGroup, key: Hashable) -> None:
-    """A member was not heard of for its session, or did not give up partitions in its rebalance timeout: it is out."""
+def on_deadline(decision: GroupDecision, groups: Groups, group: ConsumerGroup, key: Hashable) -> None:
+    """A member was not heard of for its session, or did not do its part of a rebalance in time: it is out."""
     match key:
         case (str(kind), _, str(member_id)) if (member := group.members.get(member_id)) is not None:
-            if kind == "heartbeat" or group.current(member_id).state == MemberState.UNREVOKED_PARTITIONS:
-                remove(decision, group, [member])
+            is_late = group.current(member_id).state == MemberState.UNREVOKED_PARTITIONS
+            if kind == "heartbeat" or is_late or member_id in group.joining:
+                remove(decision, groups, group, [member])

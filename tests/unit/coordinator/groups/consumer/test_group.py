@@ -46,7 +46,8 @@ def test_an_imported_consumer_group_goes_on_with_its_members() -> None:
     (listed,) = driver.list_groups()
     assert (listed.group_type, listed.protocol_type, listed.state) == ("consumer", "consumer", "Stable")
     assert not driver.list_groups(types=["classic"]) and not driver.list_groups("empty")
-    assert driver.answers[driver.join("g")].error_code == ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+    other = driver.join("g", protocol_type="connect")
+    assert driver.answers[other].error_code == ErrorCode.INCONSISTENT_GROUP_PROTOCOL
     driver.advance(45_000)
     assert driver.list_groups("empty", types=["consumer"])
     member_of(driver, "g", "t")

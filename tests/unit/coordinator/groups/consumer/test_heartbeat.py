@@ -373,7 +373,6 @@ def test_the_configs_of_a_group_stand_before_those_of_the_cluster_and_of_the_coo
 def test_a_group_of_another_kind_gives_way_when_it_is_empty(driver: ConsumerDriver) -> None:
     member = member_of(driver, "g", "t")
     not_one = ("GROUP_ID_NOT_FOUND", "Group g is not a consumer group.")
-    assert refused(driver.enter("a", "t")) == not_one
     assert refused(driver.beat("a", 1)) == not_one
     driver.leave("g", Leaver(member))
     assert refused(driver.beat("a", 1)) == not_one
