@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
-from tailrace.access.authorizer import Grants
+from tailrace.access.authorizer import Denied, Grants
 from tailrace.access.resources import AclOperation, ResourceType
 
 TABLE = Path(__file__).parent.parent / "unit/access/authorizations.tsv"
@@ -40,6 +40,8 @@ class Recorder:
         return Grants()
 
     def remember(self, grants: Grants, operation: AclOperation, key: tuple[bool, bytes]) -> None: ...
+
+    def on_denied(self, principal: str, client_host: str, api_key: int, denied: Denied) -> None: ...
 
 
 class Row(NamedTuple):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Protocol, TypeAlias
+from typing import NamedTuple, Protocol, TypeAlias
 
 from tailrace.access.resources import AclOperation, ResourceType
 
@@ -26,6 +26,14 @@ class Grants:
         return self.write if operation is AclOperation.WRITE else self.read
 
 
+class Denied(NamedTuple):
+    """A right that a client has not."""
+
+    operation: AclOperation
+    resource_type: ResourceType
+    name: str
+
+
 class Authorizer(Protocol):
     """Kafka's Authorizer, of one operation at a time."""
 
@@ -39,3 +47,6 @@ class Authorizer(Protocol):
 
     def remember(self, grants: Grants, operation: AclOperation, key: tuple[bool, bytes]) -> None:
         """The client may read or write that topic."""
+
+    def on_denied(self, principal: str, client_host: str, api_key: int, denied: Denied) -> None:
+        """A request was refused for that."""

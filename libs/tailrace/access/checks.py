@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeAlias
 from uuid import UUID
 
-from tailrace.access.authorizer import Authorized
+from tailrace.access.authorizer import Authorized, Denied
 from tailrace.access.resources import CLUSTER_NAME, FAILED, OPERATIONS, AclOperation, ResourceType
 from tailrace.errors import ErrorCode
 
@@ -35,10 +35,11 @@ class Access(NamedTuple):
 
 
 class RefusedPart(NamedTuple):
-    """A request of the rows that are refused, and their error code."""
+    """A request of the rows that are refused, their error code, and the right that the first of them needs."""
 
     request: object
     code: ErrorCode
+    denied: Denied | None  # None: of rows that are not attempted because of others
 
 
 class Left(NamedTuple):
@@ -108,7 +109,8 @@ class Whole(Check):
             return Left(request)
         if any(access.authorized(*one) for one in self.any_of):
             return Left(request)
-        return Left(None, [RefusedPart(request, FAILED[self.resource_type])])
+        denied = Denied(self.operations[0], self.resource_type, name)
+        return Left(None, [RefusedPart(request, FAILED[self.resource_type], denied)])
 
 
 TypeOf: TypeAlias = Callable[[Any], ResourceType | None]
@@ -129,25 +131,29 @@ class RequestRows(Check):
         rows = getattr(request, self.list_name, None)
         if not rows or (self.unless_cluster is not None and access.cluster(self.unless_cluster)):
             return Left(request)
-        left, refused = list[object](), dict[ErrorCode, list[object]]()
+        left, refused, first = list[object](), dict[ErrorCode, list[object]](), dict[ErrorCode, Denied]()
         for row in rows:
-            if (code := self._refusal(row, access)) is None:
+            if (denied := self._denied(row, access)) is None:
                 left.append(row)
             else:
+                code = FAILED[denied.resource_type]
                 refused.setdefault(code, []).append(row)
+                first.setdefault(code, denied)
         if not refused:
             return Left(request)
         if left and self.others is not None:
             refused[self.others], left = left, []
-        parts = [RefusedPart(self._with(request, some), code) for code, some in refused.items()]
+        parts = [RefusedPart(self._with(request, some), code, first.get(code)) for code, some in refused.items()]
         return Left(self._with(request, left) if left else None, parts)
 
-    def _refusal(self, row: object, access: Access) -> ErrorCode | None:
+    def _denied(self, row: object, access: Access) -> Denied | None:
         kind = self.resource_type if isinstance(self.resource_type, ResourceType) else self.resource_type(row)
         if kind is None:
             return None
         name = CLUSTER_NAME if kind is ResourceType.CLUSTER else self.name_of(row, access.version, access.topic_name)
-        return None if name is None or access.authorized(self.operation, kind, name) else FAILED[kind]
+        if name is None or access.authorized(self.operation, kind, name):
+            return None
+        return Denied(self.operation, kind, name)
 
     def _with(self, request: object, rows: list[object]) -> object:
         part = copy.copy(request)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
+from tailrace.access.authorizer import Denied
 from tailrace.access.checks import (
     Access,
     AnswerRows,
@@ -123,7 +124,7 @@ class _SubscribedTopics(Check):
     def before(self, request: Any, access: Access) -> Left:
         for name in request.subscribed_topic_names or ():
             if not access.authorized(_O.DESCRIBE, _TOPIC, name):
-                return Left(None, [RefusedPart(request, FAILED[_TOPIC])])
+                return Left(None, [RefusedPart(request, FAILED[_TOPIC], Denied(_O.DESCRIBE, _TOPIC, name))])
         return Left(request)
 
 

@@ -136,7 +136,9 @@ async def _authorized(service: Service, request: Any, context: Context) -> Any:
                 return response
             response = codec.decode_response(key, version, response.body)
         rules.after(key, left.request, response, access)
-    for part, code in left.refused:
+    for part, code, denied in left.refused:
+        if denied is not None:
+            context.connection.session.on_denied(key, denied)
         refused = await service.large.refuse(part, key, version, code)
         response = refused if response is None else _joined(response, refused)
     return response

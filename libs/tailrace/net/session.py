@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from enum import Enum
 from typing import Final, Protocol, TypeVar
 
-from tailrace.access.authorizer import Authorizer, Grants
+from tailrace.access.authorizer import Authorizer, Denied, Grants
 from tailrace.access.resources import AclOperation, ResourceType
 from tailrace.access.sasl import SaslServer
 from tailrace.clock import Cancellable
@@ -212,6 +212,11 @@ class ClientSession:
         if authorizer is None or identity.is_service:
             return True
         return authorizer.authorize(identity.principal, identity.client_host, operation, resource_type, name)
+
+    def on_denied(self, api_key: int, denied: Denied) -> None:
+        """A request of the client's was refused for want of that right."""
+        if self._authorizer is not None:
+            self._authorizer.on_denied(self.identity.principal, self.identity.client_host, api_key, denied)
 
     def may(self, operation: AclOperation, key: tuple[bool, bytes], name: str) -> bool:
         """Whether the client may read or write a topic, as `grants` remember it; key: whether by id, the id or name."""

@@ -384,7 +384,7 @@ async def open_listener(
             config=broker.config,
             clock=clock,
         )
-        authorizer = environment.authorizer or open_authorizer(config, follower)
+        authorizer = environment.authorizer or open_authorizer(config, follower, environment)
         service = service_of(data_path, of_clients, memory, authorizer, config, environment)
         relay = GatewayRelay(follower, environment.boot_id, memory.answers)
         sasl = stack.enter_context(

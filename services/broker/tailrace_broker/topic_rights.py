@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tailrace.access.resources import AclOperation
+from tailrace.access.authorizer import Denied
+from tailrace.access.resources import AclOperation, ResourceType
 from tailrace.errors import ErrorCode
+from tailrace.wire.apis import ApiKey
 
 if TYPE_CHECKING:
     from tailrace.net.authorization.image_authorizer import FollowedMetadata
@@ -34,4 +36,6 @@ class TopicRights:
         name = row.image.name if row is not None else bytes(key).decode("utf-8", "replace")
         if (by_id and row is None) or session.may(operation, (by_id, bytes(key)), name):
             return ErrorCode.NONE
+        api_key = ApiKey.PRODUCE if operation is AclOperation.WRITE else ApiKey.FETCH
+        session.on_denied(api_key, Denied(operation, ResourceType.TOPIC, name))
         return ErrorCode.TOPIC_AUTHORIZATION_FAILED

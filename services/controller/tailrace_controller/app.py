@@ -62,7 +62,7 @@ async def open_controller(config: Config, environment: Environment) -> AsyncIter
         watch = SessionWatch(controller, config.broker_session_timeout_ms, environment.boot_id)
         controllers = controller_addresses(config, environment.run_dir)
         quorum = Quorum(environment.clock, address, controllers, secret=environment.secret)
-        authorizer = environment.authorizer or open_authorizer(config, CommittedImage(controller))
+        authorizer = environment.authorizer or open_authorizer(config, CommittedImage(controller), environment)
         mutations = ClientMutations(controller)
         role = ControllerRole(controller, watch, PeriodicTasks(controller), quorum, mutations, authorizer is not None)
         ControllerMetrics(environment.registry, role)

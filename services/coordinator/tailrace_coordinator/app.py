@@ -112,7 +112,7 @@ async def open_coordinator(config: Config, environment: Environment) -> AsyncIte
             rebalance_protocols=config.group_coordinator_rebalance_protocols,
         )
         CoordinatorMetrics(environment.registry, coordinator)
-        authorizer = environment.authorizer or open_authorizer(config, follower)
+        authorizer = environment.authorizer or open_authorizer(config, follower, environment)
         server = await _serve(config, environment, coordinator, authorizer)
         stack.push_async_callback(server.close)
         membership = Membership(

@@ -126,7 +126,7 @@ async def open_gateway(config: Config, environment: Environment) -> AsyncIterato
             advertised=advertised_of(config),
             boot_id=environment.boot_id,
             secret=environment.secret,
-            authorizer=environment.authorizer or open_authorizer(config, follower),
+            authorizer=environment.authorizer or open_authorizer(config, follower, environment),
         )
         gateway = AnsweringGateway(parts, handover=config.gateway_handover)
         stack.push_async_callback(close_connections, gateway)

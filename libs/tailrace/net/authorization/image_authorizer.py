@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from typing import Final, Protocol
 
-from tailrace.access.authorizer import Grants
+from tailrace.access.authorizer import Denied, Grants
 from tailrace.access.image import AclImage
 from tailrace.access.resources import AclOperation, ResourceType
 from tailrace.access.standard import StandardAuthorizer
 from tailrace.metadata.image import MetadataImage
+from tailrace.net.authorization.denials import Denials
 
 MAX_GRANTS: Final = 100_000  # of a role; then all are forgotten
 
@@ -27,8 +28,11 @@ class FollowedMetadata(Protocol):
 class ImageAuthorizer:
     """As tailrace.access.authorizer.Authorizer."""
 
-    def __init__(self, source: FollowedMetadata, super_users: frozenset[str], *, allow_everyone: bool) -> None:
+    def __init__(
+        self, source: FollowedMetadata, super_users: frozenset[str], denials: Denials, *, allow_everyone: bool
+    ) -> None:
         self._source = source
+        self._denials = denials
         self._standard = StandardAuthorizer(AclImage(), super_users, allow_everyone)
         self._granted: dict[tuple[str, str], Grants] = {}
         self._granted_by: AclImage | None = None
@@ -56,6 +60,9 @@ class ImageAuthorizer:
     def remember(self, grants: Grants, operation: AclOperation, key: tuple[bool, bytes]) -> None:
         self._count += 1
         grants.of(operation).add(key)
+
+    def on_denied(self, principal: str, client_host: str, api_key: int, denied: Denied) -> None:
+        self._denials.add(principal, client_host, api_key, denied)
 
     def _forget(self, acls: AclImage) -> None:
         for grants in self._granted.values():

@@ -2,25 +2,34 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from random import Random
 
 import pytest
+import structlog
+from prometheus_client import CollectorRegistry
+from structlog.typing import FilteringBoundLogger
 
 from support.access import random_acls
 from support.sessions import Holder
 from tailrace.access.acls import Acl, AclPermission, PatternType
+from tailrace.access.authorizer import Authorizer, Denied
 from tailrace.access.image import AclImage
 from tailrace.access.resources import AclOperation, ResourceType
 from tailrace.access.standard import StandardAuthorizer
+from tailrace.clock import Clock
 from tailrace.config import Config, ConfigError
 from tailrace.metadata.image import MetadataImage
 from tailrace.net.authorization import image_authorizer
+from tailrace.net.authorization.denials import Denials
 from tailrace.net.authorization.image_authorizer import ImageAuthorizer
 from tailrace.net.authorization.opening import STANDARD, open_authorizer
 from tailrace.net.identity import Identity
 from tailrace.net.limits.role_memory import RoleMemory
+from tailrace.net.limits.seldom import LINES
 from tailrace.net.session import ClientSession
+from tailrace.runtime.clock import SystemClock
+from tailrace.wire.apis import ApiKey
 
 READ = Acl(ResourceType.TOPIC, "t", PatternType.LITERAL, "User:a", "*", AclOperation.READ, AclPermission.ALLOW)
 KEY = (False, b"t")
@@ -35,7 +44,11 @@ class Source:
 
 
 def authorizer_of(source: Source) -> ImageAuthorizer:
-    return ImageAuthorizer(source, frozenset(), allow_everyone=False)
+    return ImageAuthorizer(source, frozenset(), denials_of(CollectorRegistry()), allow_everyone=False)
+
+
+def denials_of(registry: CollectorRegistry) -> Denials:
+    return Denials(registry, structlog.get_logger(), lambda: 0.0)
 
 
 def session_of(authorizer: ImageAuthorizer, principal: str = "User:a") -> ClientSession:
@@ -108,14 +121,40 @@ def configured(**values: str) -> Config:
     return Config.load("broker", overrides={name.replace("_", "."): value for name, value in values.items()})
 
 
+@dataclass
+class Environment:
+    registry: CollectorRegistry
+    clock: Clock
+    log: FilteringBoundLogger
+
+
+def opened_by(config: Config, *acls: Acl) -> Authorizer | None:
+    return open_authorizer(
+        config, Source(*acls), Environment(CollectorRegistry(), SystemClock(), structlog.get_logger())
+    )
+
+
+def test_what_is_refused_is_counted_and_said(capsys: pytest.CaptureFixture[str]) -> None:
+    registry = CollectorRegistry()
+    authorizer = ImageAuthorizer(Source(), frozenset(), denials_of(registry), allow_everyone=False)
+    session = session_of(authorizer)
+    for _ in range(30):
+        session.on_denied(ApiKey.CREATE_TOPICS, Denied(AclOperation.CREATE, ResourceType.TOPIC, "t"))
+    labels = {"request": "CreateTopics", "resource_type": "topic"}
+    assert registry.get_sample_value("tailrace_denied_requests_total", labels) == 30
+    lines = [line for line in capsys.readouterr().out.splitlines() if "authorization failed" in line]
+    assert len(lines) == LINES
+    assert all(word in lines[0] for word in ("User:a", "10.0.0.1", "CreateTopics", "CREATE", "TOPIC"))
+
+
 def test_the_config_names_the_authorizer() -> None:
-    assert open_authorizer(configured(), Source()) is None
-    opened = open_authorizer(configured(authorizer_class_name=STANDARD, super_users="User:a; User:b"), Source())
+    assert opened_by(configured()) is None
+    opened = opened_by(configured(authorizer_class_name=STANDARD, super_users="User:a; User:b"))
     assert opened is not None
     client = "10.0.0.1", AclOperation.ALTER, ResourceType.CLUSTER, "kafka-cluster"
     assert [opened.authorize(f"User:{name}", *client) for name in "abc"] == [True, True, False]
     everyone = configured(authorizer_class_name=STANDARD, allow_everyone_if_no_acl_found="true")
-    opened = open_authorizer(everyone, Source(READ))
+    opened = opened_by(everyone, READ)
     assert opened is not None
     topic = "10.0.0.1", AclOperation.READ, ResourceType.TOPIC
     assert [opened.authorize("User:b", *topic, name) for name in ("t", "u")] == [False, True]
@@ -130,5 +169,5 @@ def test_the_config_names_the_authorizer() -> None:
 )
 def test_settings_that_cannot_be_end_the_start(values: dict[str, str], why: str) -> None:
     with pytest.raises(ConfigError) as refused:
-        open_authorizer(configured(**values), Source())
+        opened_by(configured(**values))
     assert why in str(refused.value)
