@@ -33,8 +33,18 @@ def findings(report: Mapping[str, Any], pinned: Mapping[str, str]) -> list[str]:
     return lines
 
 
+def verdict(output: str, pinned: Mapping[str, str]) -> tuple[str, int]:
+    """What is printed of pip-audit's output, and the exit status: 1 for findings, 2 where it gave no report."""
+    try:
+        report = json.loads(output)
+    except ValueError:
+        return f"{len(pinned)} packages: not audited: pip-audit gave no report\n", 2
+    lines = findings(report, pinned)
+    return "".join(f"{line}\n" for line in lines) or f"{len(pinned)} packages: no advisory\n", 1 if lines else 0
+
+
 def main() -> int:
-    """Prints the findings; 1 if there are any, 2 if pip-audit gave no report."""
+    """Prints the verdict, and what pip-audit said where it gave no report."""
     constraints = ROOT / "constraints.txt"
     pinned = dict(line.split("==") for line in constraints.read_text().split())
     tool = [str(Path(sys.executable).parent / "uv"), "tool", "run", "--from", PIP_AUDIT, "pip-audit"]
@@ -50,14 +60,11 @@ def main() -> int:
         "off",
     ]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
-    try:
-        report = json.loads(done.stdout)
-    except ValueError:
-        sys.stderr.write(f"pip-audit gave no report:\n{done.stderr}")
-        return 2
-    lines = findings(report, pinned)
-    sys.stdout.write("".join(f"{line}\n" for line in lines) or f"{len(pinned)} packages: no advisory\n")
-    return 1 if lines else 0
+    said, status = verdict(done.stdout, pinned)
+    sys.stdout.write(said)
+    if status == 2:
+        sys.stderr.write(done.stderr)
+    return status
 
 
 if __name__ == "__main__":

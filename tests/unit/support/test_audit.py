@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from support.audit import findings
+import json
+
+from support.audit import findings, verdict
 
 
 def test_a_package_that_was_not_looked_up_counts_as_not_audited() -> None:
@@ -20,3 +22,15 @@ def test_a_package_that_was_not_looked_up_counts_as_not_audited() -> None:
         "missing 1: not audited: it is not in the report",
     ]
     assert findings({}, {"good": "1"}) == ["good 1: not audited: it is not in the report"]
+
+
+def test_a_database_that_does_not_answer_is_no_clean_bill() -> None:
+    pinned = {"good": "1", "bad": "2"}
+    assert verdict("", pinned) == ("2 packages: not audited: pip-audit gave no report\n", 2)
+    skipped = [{"name": name, "skip_reason": "no answer"} for name in pinned]
+    assert verdict(json.dumps({"dependencies": skipped}), pinned) == (
+        "good 1: not audited: no answer\nbad 2: not audited: no answer\n",
+        1,
+    )
+    found = [{"name": name, "version": version, "vulns": []} for name, version in pinned.items()]
+    assert verdict(json.dumps({"dependencies": found}), pinned) == ("2 packages: no advisory\n", 0)
