@@ -40,11 +40,7 @@ async def handle(request: OffsetCommitRequest, context: Context, coordinator: Co
             lambda some, groups, now_ms, token: groups.commit(now_ms, token, commit, some),
         )
         coordinator.offset_commits += len(positions)
-    partitions = await answered(request, coordinator, rows, decided, _TOPIC.OffsetCommitResponsePartition)
-    topics = [
-        _TOPIC(name=asked.name, topic_id=asked.topic_id, partitions=some)
-        for asked, some in zip(request.topics, partitions, strict=True)
-    ]
+    topics = await answered(request, coordinator, rows, decided, _TOPIC, _TOPIC.OffsetCommitResponsePartition)
     return OffsetCommitResponse(topics=topics)
 
 
@@ -110,20 +106,25 @@ async def answered(
     coordinator: Coordinator,
     rows: list[list[ErrorCode | None]],
     decided: Iterable[ErrorCode],
+    topic_type: Any,
     partition_type: Any,
-) -> list[list[Any]]:
-    """Returns the partitions of each topic's answer: with its own code, or the next one that was decided."""
+) -> list[Any]:
+    """Returns the topics of the answer: each partition with its own code, or the next one that was decided."""
     left = iter(decided)
 
-    def partitions() -> list[list[Any]]:
+    def topics() -> list[Any]:
         return [
-            [
-                partition_type(
-                    partition_index=partition.partition_index, error_code=next(left) if code is None else code
-                )
-                for partition, code in zip(asked.partitions, row, strict=True)
-            ]
+            topic_type(
+                name=asked.name,
+                topic_id=asked.topic_id,
+                partitions=[
+                    partition_type(
+                        partition_index=partition.partition_index, error_code=next(left) if code is None else code
+                    )
+                    for partition, code in zip(asked.partitions, row, strict=True)
+                ],
+            )
             for asked, row in zip(request.topics, rows, strict=True)
         ]
 
-    return await coordinator.large.over_rows(request, partitions)
+    return await coordinator.large.over_rows(request, topics)

@@ -42,11 +42,9 @@ async def handle(
             codes = await _commit(request, context, coordinator, positions)
         except ApiError as refused:
             codes = [_of_version(refused.code, context.api_version)] * len(positions)
-    partitions = await offset_commit.answered(
-        request, coordinator, rows, codes, _TOPIC.TxnOffsetCommitResponsePartition
+    topics = await offset_commit.answered(
+        request, coordinator, rows, codes, _TOPIC, _TOPIC.TxnOffsetCommitResponsePartition
     )
-    answered = zip(request.topics, partitions, strict=True)
-    topics = [_TOPIC(name=asked.name, topic_id=asked.topic_id, partitions=some) for asked, some in answered]
     return TxnOffsetCommitResponse(topics=topics)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from dataclasses import replace
 from typing import Any
 
@@ -13,9 +14,11 @@ from tailrace.errors import ErrorCode
 from tailrace.metadata.image import MetadataImage, PartitionImage, TopicImage
 from tailrace.net.limits import answer_budget
 from tailrace.wire import messages as m
+from tailrace_coordinator.handlers.offset_commit import answered
 
 MANY = 5_000
 _COMMIT = m.OffsetCommitRequest.OffsetCommitRequestTopic
+_COMMITTED = m.OffsetCommitResponse.OffsetCommitResponseTopic
 _FETCH = m.OffsetFetchRequest.OffsetFetchRequestGroup
 
 
@@ -61,6 +64,20 @@ async def test_a_commit_of_many_offsets_is_all_there_and_deleted_with_its_group(
     (machine,) = stage.coordinator.groups.machines()
     assert machine is not None
     assert (len(machine.offsets), machine.groups) == (0, {})
+
+
+async def test_the_topics_of_an_answer_are_made_by_a_thread(stage: Stage) -> None:
+    makers = set[threading.Thread]()
+
+    def topic(**fields: Any) -> Any:
+        makers.add(threading.current_thread())
+        return _COMMITTED(**fields)
+
+    request = m.OffsetCommitRequest(topics=[_COMMIT(name=f"t{n}", partitions=[]) for n in range(MANY)])
+    rows: list[list[ErrorCode | None]] = [[] for _ in request.topics]
+    topics = await answered(request, stage.coordinator, rows, [], topic, _COMMITTED.OffsetCommitResponsePartition)
+    assert [topic.name for topic in topics] == [f"t{n}" for n in range(MANY)]
+    assert threading.main_thread() not in makers
 
 
 async def test_offsets_that_an_answer_has_no_room_for_are_refused(
