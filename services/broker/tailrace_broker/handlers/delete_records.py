@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Container
+from typing import TYPE_CHECKING
 
 from tailrace.errors import ApiError, ErrorCode
 from tailrace.net.context import Context
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 _Topic = DeleteRecordsResponse.DeleteRecordsTopicResult
 _Row = _Topic.DeleteRecordsPartitionResult
+_Asked = DeleteRecordsRequest.DeleteRecordsTopic.DeleteRecordsPartition
 
 
 async def handle(
@@ -28,24 +29,25 @@ async def handle(
 ) -> DeleteRecordsResponse:
     """Answers the new log start offset of each partition."""
     until_ms = clock.monotonic_ms() + request.timeout_ms
-    found: dict[str, list[Any]] = {topic.name: [] for topic in request.topics}
+    found: dict[str, list[_Row | tuple[Partition, int]]] = {topic.name: [] for topic in request.topics}
     begun: dict[LogDir, Callable[[], None]] = {}  # checkpoints
     async for topic, row in partition_rows(request.topics):
         found[topic.name].append(_begin(topics, storage, wakeups, topic.name, row, begun))
     # On the disk before it is acknowledged: a crash must not bring back what was deleted.
     await wakeups.flusher.log_starts(begun)
-    for rows in found.values():
-        for at, one in enumerate(rows):
-            if not isinstance(one, _Row):
-                partition, offset = one
-                left_ms = max(0.0, until_ms - clock.monotonic_ms())
-                rows[at] = await _wait(topics, storage, wakeups, partition, offset, left_ms)
-    return DeleteRecordsResponse(topics=[_Topic(name=name, partitions=rows) for name, rows in found.items()])
+
+    async def answer(begun: _Row | tuple[Partition, int]) -> _Row:
+        if isinstance(begun, _Row):
+            return begun
+        return await _wait(topics, storage, wakeups, *begun, max(0.0, until_ms - clock.monotonic_ms()))
+
+    answered = [_Topic(name=name, partitions=[await answer(one) for one in rows]) for name, rows in found.items()]
+    return DeleteRecordsResponse(topics=answered)
 
 
 def _begin(
-    topics: Topics, storage: Storage, wakeups: WakeUps, topic: str, row: Any, begun: dict[LogDir, Callable[[], None]]
-) -> Any:
+    topics: Topics, storage: Storage, wakeups: WakeUps, topic: str, row: _Asked, begun: dict[LogDir, Callable[[], None]]
+) -> _Row | tuple[Partition, int]:
     """The refusal, or the (partition, offset) that the disk and its other replicas have to give up first."""
     index, offset = row.partition_index, row.offset
     try:
@@ -73,7 +75,7 @@ def _begin(
 
 async def _wait(
     topics: Topics, storage: Storage, wakeups: WakeUps, partition: Partition, offset: int, timeout_ms: float
-) -> Any:
+) -> _Row:
     """The answer once the other replicas have given the records up; what others wait for goes on meanwhile."""
     index = partition.index
     try:
@@ -90,15 +92,15 @@ async def _wait(
         return _refused(index, ErrorCode.KAFKA_STORAGE_ERROR)
 
 
-def _answered(index: int, low_watermark: int) -> Any:
+def _answered(index: int, low_watermark: int) -> _Row:
     return _Row(partition_index=index, low_watermark=low_watermark, error_code=0)
 
 
-def _refused(index: int, code: ErrorCode) -> Any:
+def _refused(index: int, code: ErrorCode) -> _Row:
     return _Row(partition_index=index, low_watermark=-1, error_code=int(code))
 
 
-def _deletable(policy: Any) -> bool:
+def _deletable(policy: str | Container[str]) -> bool:
     """Not where a log is only compacted; one of no policy at all is neither cleaned nor protected, as in Kafka."""
     names = policy.split(",") if isinstance(policy, str) else policy
     return "delete" in names or "compact" not in names

@@ -6,8 +6,6 @@ reassignment may take the leadership from the very broker that asks: then it is 
 recorded all the same.
 """
 
-from typing import Any
-
 from tailrace.config import Config
 from tailrace.errors import ErrorCode
 from tailrace.metadata.image import MetadataImage, PartitionImage, TopicImage
@@ -22,6 +20,7 @@ WITH_EPOCHS = 3  # the version from which on the ISR names broker epochs
 _ANY_EPOCH = -1
 _Topic = AlterPartitionResponse.TopicData
 _Partition = _Topic.PartitionData
+_Wanted = AlterPartitionRequest.TopicData.PartitionData
 
 
 def alter(
@@ -36,7 +35,7 @@ def alter(
     topics = []
     for asked in request.topics:
         topic = image.topic_by_id(asked.topic_id or NO_UUID)
-        rows: list[Any] = []
+        rows: list[_Partition] = []
         for wanted in asked.partitions:
             row, record = _alter_one(image, rules, topic, request.broker_id, wanted, version)
             rows.append(row)
@@ -51,9 +50,9 @@ def _alter_one(
     rules: elections.Elections,
     topic: TopicImage | None,
     broker_id: int,
-    wanted: Any,
+    wanted: _Wanted,
     version: int,
-) -> tuple[Any, PartitionChangeRecord | None]:
+) -> tuple[_Partition, PartitionChangeRecord | None]:
     index = wanted.partition_index
     if topic is None:
         return _refusal(index, ErrorCode.UNKNOWN_TOPIC_ID), None
@@ -74,7 +73,7 @@ def _alter_one(
     return _row(index, changed(partition, record)), record
 
 
-def _proposed(wanted: Any, version: int) -> list[tuple[int, int]]:
+def _proposed(wanted: _Wanted, version: int) -> list[tuple[int, int]]:
     """Returns the proposed ISR as (broker id, broker epoch)."""
     if version >= WITH_EPOCHS:
         return [(state.broker_id, state.broker_epoch) for state in wanted.new_isr_with_epochs]
@@ -82,7 +81,7 @@ def _proposed(wanted: Any, version: int) -> list[tuple[int, int]]:
 
 
 def _error(
-    image: MetadataImage, partition: PartitionImage, broker_id: int, wanted: Any, isr: list[tuple[int, int]]
+    image: MetadataImage, partition: PartitionImage, broker_id: int, wanted: _Wanted, isr: list[tuple[int, int]]
 ) -> ErrorCode:
     members = [member for member, _ in isr]
     state = wanted.leader_recovery_state
@@ -113,14 +112,14 @@ def _eligible(image: MetadataImage, broker_id: int, broker_epoch: int) -> bool:
     return elections.may_lead(image, broker_id) and broker_epoch in (_ANY_EPOCH, image.brokers[broker_id].broker_epoch)
 
 
-def _refusal(index: int, error: ErrorCode) -> Any:
+def _refusal(index: int, error: ErrorCode) -> _Partition:
     return _Partition(
         partition_index=index, error_code=error, leader_id=0, leader_epoch=0, isr=[], leader_recovery_state=0,
         partition_epoch=0,
     )  # fmt: skip
 
 
-def _row(index: int, partition: PartitionImage) -> Any:
+def _row(index: int, partition: PartitionImage) -> _Partition:
     return _Partition(
         partition_index=index,
         error_code=ErrorCode.NONE,

@@ -29,6 +29,7 @@ _Row = tuple[str | None, UUID | None, Sequence[int]]  # name and id of a topic, 
 
 _GROUPS_AT_ONCE = 50
 _ROW_BYTES = 32  # of one partition, short of its metadata
+_Asked = OffsetFetchRequest.OffsetFetchRequestGroup
 _GROUP = OffsetFetchResponse.OffsetFetchResponseGroup
 _GROUP_TOPIC = _GROUP.OffsetFetchResponseTopics
 _GROUP_PARTITION = _GROUP_TOPIC.OffsetFetchResponsePartitions
@@ -40,7 +41,7 @@ async def handle(request: OffsetFetchRequest, context: Context, coordinator: Coo
     """Answers committed offsets, leader epochs and metadata; MESSAGE_TOO_LARGE for what it has no room for."""
     budget = AnswerBudget()
     if context.api_version >= 8:
-        groups: list[Any] = []
+        groups: list[_GROUP] = []
         for first in range(0, len(request.groups), _GROUPS_AT_ONCE):
             some = request.groups[first : first + _GROUPS_AT_ONCE]
             groups += await asyncio.gather(
@@ -59,7 +60,9 @@ async def handle(request: OffsetFetchRequest, context: Context, coordinator: Coo
     return OffsetFetchResponse(error_code=ErrorCode.NONE, topics=topics)
 
 
-async def _group(asked: Any, version: int, coordinator: Coordinator, budget: AnswerBudget, require_stable: bool) -> Any:
+async def _group(
+    asked: _Asked, version: int, coordinator: Coordinator, budget: AnswerBudget, require_stable: bool
+) -> _GROUP:
     """One group of v8+, its refusal in its own row."""
     by_id = version >= 10
     rows = _rows(asked, coordinator.image, by_id=by_id)
@@ -86,7 +89,7 @@ async def _group(asked: Any, version: int, coordinator: Coordinator, budget: Ans
     return _GROUP(group_id=asked.group_id, topics=topics, error_code=ErrorCode.NONE)
 
 
-def _rows(asked: Any, image: MetadataImage, *, by_id: bool) -> list[_Row] | None:
+def _rows(asked: _Asked, image: MetadataImage, *, by_id: bool) -> list[_Row] | None:
     """What is asked of a group, without the name of a topic that there is not; None: all there is."""
     if asked.topics is None:
         return None
@@ -102,7 +105,7 @@ def _count(found: Found, rows: list[_Row] | None) -> int:
 
 async def _fetch(
     coordinator: Coordinator,
-    asked: Any,
+    asked: OffsetFetchRequest | _Asked,
     rows: list[_Row] | None,
     *,
     require_stable: bool,
@@ -127,7 +130,7 @@ async def _fetch(
     return found
 
 
-def _topics(image: MetadataImage, found: Found, rows: list[_Row] | None) -> tuple[list[Any], int]:
+def _topics(image: MetadataImage, found: Found, rows: list[_Row] | None) -> tuple[list[_TOPIC], int]:
     """The rows of an answer up to v7, and what they take."""
     found = _current(image, found)
     topics = [
@@ -137,11 +140,13 @@ def _topics(image: MetadataImage, found: Found, rows: list[_Row] | None) -> tupl
     return topics, _size_bytes(topics)
 
 
-def _group_topics(image: MetadataImage, found: Found, rows: list[_Row] | None, *, by_id: bool) -> tuple[list[Any], int]:
+def _group_topics(
+    image: MetadataImage, found: Found, rows: list[_Row] | None, *, by_id: bool
+) -> tuple[list[_GROUP_TOPIC], int]:
     """The same of one group from v8 on."""
     found = _current(image, found)
     topics = []
-    known_id: Any
+    known_id: Any  # None up to v9, which have none
     for name, topic_id, indexes in _all(found) if rows is None else rows:
         topic = None if name is None else image.topic(name)
         if topic is None and by_id and rows is None:
@@ -169,7 +174,7 @@ def _all(found: Found) -> list[_Row]:
     return [(name, None, some) for name, some in indexes.items()]
 
 
-def _size_bytes(topics: Sequence[Any]) -> int:
+def _size_bytes(topics: Sequence[_TOPIC] | Sequence[_GROUP_TOPIC]) -> int:
     """What the answer's rows take: the metadata is what clients wrote, of any length they may."""
     return sum(_ROW_BYTES + text_bytes(row.metadata) for topic in topics for row in topic.partitions)
 

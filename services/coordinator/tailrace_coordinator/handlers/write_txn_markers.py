@@ -6,7 +6,6 @@ v2 the transaction version of the marker. Partitions of other topics are their l
 from __future__ import annotations
 
 import asyncio
-from typing import Any
 
 from tailrace.errors import ApiError, ErrorCode
 from tailrace.net.context import Context
@@ -55,12 +54,12 @@ async def handle(
     )
 
 
-def _end(marker: Any) -> EndOfTransaction:
+def _end(marker: WriteTxnMarkersRequest.WritableTxnMarker) -> EndOfTransaction:
     producer = ProducerIdAndEpoch(marker.producer_id, marker.producer_epoch)
     return EndOfTransaction(producer, bool(marker.transaction_result), marker.coordinator_epoch)
 
 
-def _version(marker: Any, context: Context) -> int:
+def _version(marker: WriteTxnMarkersRequest.WritableTxnMarker, context: Context) -> int:
     """The transaction version of a marker; before v2 of the request nobody says."""
     return int(marker.transaction_version) if context.api_version >= 2 else 0
 
