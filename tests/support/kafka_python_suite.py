@@ -16,9 +16,11 @@ from importlib.metadata import version
 from pathlib import Path
 from xml.etree import ElementTree
 
+from support import kafka_peer
+
 ROOT = Path(__file__).resolve().parents[2]
 VERSION = version("kafka-python")  # as constraints.txt pins it
-KAFKA_VERSION = "4.4.0"
+KAFKA_VERSION = kafka_peer.VERSION
 TIMEOUT_S = 300
 SERVICE = '''"""What fixtures.py asks of test.service, which the source package lacks: a broker that runs already."""
 
@@ -59,11 +61,12 @@ def folder() -> Path:
                 source.extractall(fresh, filter="data")
             unpacked = Path(fresh, package.name.removesuffix(".tar.gz"))
             whole = Path(fresh, "suite")
-            (whole / "servers" / KAFKA_VERSION / "kafka-bin").mkdir(parents=True)
+            whole.mkdir()
             (unpacked / "test").rename(whole / "test")  # alone: the kafka that is tested is the installed one
             (whole / "test" / "__init__.py").touch()
             (whole / "test" / "service.py").write_text(SERVICE)
             whole.rename(where)
+    (where / "servers" / KAFKA_VERSION / "kafka-bin").mkdir(parents=True, exist_ok=True)
     return where
 
 
