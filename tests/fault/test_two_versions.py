@@ -120,13 +120,18 @@ def read_committed(bootstrap: str, topic: str) -> list[bytes]:
         consumer.close()
 
 
-@pytest.fixture
-def mixed(tmp_path: Path) -> Iterator[MixedNodes]:
-    """All roles in the old version."""
+@pytest.fixture(scope="module")
+def old(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """The environment of the old version's processes."""
     try:
-        old = unpack(tmp_path / "old")
+        return unpack(tmp_path_factory.mktemp("old"))
     except NoOldVersion as absent:
         pytest.skip(str(absent))
+
+
+@pytest.fixture
+def mixed(old: dict[str, str], tmp_path: Path) -> Iterator[MixedNodes]:
+    """All roles in the old version."""
     with Postgres() as database, MixedNodes(tmp_path / "data", old, database.url) as nodes:
         nodes.wait_for_all()
         yield nodes

@@ -5,6 +5,7 @@ It is the newest release tag, or where there is none BASELINE: the commit from w
 
 from __future__ import annotations
 
+import compileall
 import io
 import os
 import re
@@ -45,9 +46,11 @@ def newest_release(tags: Iterable[str]) -> str | None:
 def unpack(folder: Path) -> dict[str, str]:
     """Puts the old sources in a folder; returns the environment in which `python -m tailrace_…` runs them.
 
-    Raises NoOldVersion where this is no clone, or a shallow one that cannot be deepened.
+    They are compiled here, once, and not by each of the processes that start together. Raises NoOldVersion where this
+    is no clone, or a shallow one that cannot be deepened.
     """
     _extract(folder, "libs", "services")
+    compileall.compile_dir(folder, quiet=2, workers=0)
     paths = [folder / "libs", *(folder / "services" / name for name in _SERVICES)]
     return {"PYTHONPATH": os.pathsep.join(map(str, paths))}
 
