@@ -29,7 +29,7 @@ class Environment:
     `boot_id` names this boot of this machine, and of containers this one: two services with the same one share a
     file system for Unix sockets.
     `secret` is proved to other roles over TCP, and by them; Unix sockets need none.
-    `authorizer` decides what clients may do; without one they may do everything.
+    `authorizer` decides what clients may do; without one the config says (authorizer.class.name).
     `registry` is this role instance's own, so that several roles can live in one process.
     `ask_for` names a process that the cluster should have beside the roles now; only `tailrace up` starts it.
     """
