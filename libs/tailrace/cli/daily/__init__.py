@@ -25,6 +25,7 @@ class Command(NamedTuple):
 
 _HELP: Final = ["-h", "--help"]
 _DAILY: Final = "tailrace.cli.daily"
+_OF_RECORDS: Final = ("produce", "consume")  # their --json is a form of records
 _FILES: Final = "tailrace.cli.files"
 _ELSEWHERE: Final = "these start before typer is loaded (command.py); they are here for --help alone"
 COMMANDS: Final = {
@@ -97,6 +98,10 @@ def _loaded(name: str) -> Any:
         from tailrace.cli.daily.deadline import add_timeout
 
         add_timeout(made)
+    if command.module != _ELSEWHERE and name not in _OF_RECORDS:
+        from tailrace.cli.daily.output import add_output
+
+        add_output(cast("TyperCommand | TyperGroup", made))
     return made
 
 

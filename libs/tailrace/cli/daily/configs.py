@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Annotated, Any, Final
 
 import typer
 
-from tailrace.cli.daily.connection import Bootstrap, pairs, say, table
+from tailrace.cli.daily.connection import Bootstrap, Json, pairs, say, table
 from tailrace.cli.daily.nodes import Nodes, nodes
 from tailrace.cli.daily.refusals import RefusedError
 from tailrace.kafka.resources import ALL_BROKERS, ConfigResource, ConfigSource
@@ -65,6 +66,7 @@ def show(
     kind: ResourceKind,
     name: Name,
     everything: Annotated[bool, typer.Option("--all", help="defaults too")] = False,
+    as_data: Json = False,
     bootstrap: Bootstrap = None,
 ) -> None:
     """Print what was changed, or everything."""
@@ -73,12 +75,28 @@ def show(
     with nodes(bootstrap) as cluster, _named(kind):
         answer = cluster.ask(m.DescribeConfigsRequest(resources=[asked]), 4, _node(cluster, kind, resource_name))
     entries = [entry for result in answer.results for entry in result.configs]
-    rows = [
-        (entry.name, "" if entry.value is None else entry.value, _source(entry.config_source))
+    shown = [
+        entry
         for entry in sorted(entries, key=lambda entry: str(entry.name))
         if everything or entry.config_source != ConfigSource.DEFAULT_CONFIG
     ]
+    if as_data:
+        say(json.dumps([_data(entry) for entry in shown]))
+        return
+    rows = [(row.name, "" if row.value is None else row.value, _source(row.config_source)) for row in shown]
     table(("key", "value", "from"), list(rows), most_chars=None)
+
+
+def _data(entry: m.DescribeConfigsResponse.DescribeConfigsResult.DescribeConfigsResourceResult) -> dict[str, object]:
+    """In the REST API's names."""
+    return {
+        "name": entry.name,
+        "value": None if entry.is_sensitive else entry.value,
+        "is_read_only": entry.read_only,
+        "is_sensitive": entry.is_sensitive,
+        "is_default": entry.config_source == ConfigSource.DEFAULT_CONFIG,
+        "source": _source(entry.config_source).upper(),
+    }
 
 
 def _source(number: int) -> str:

@@ -24,12 +24,26 @@ _TIMEOUT_MS: Final = 30_000
 
 
 @app.command("list")
-def list_topics(bootstrap: Bootstrap = None) -> None:
+def list_topics(as_data: Json = False, bootstrap: Bootstrap = None) -> None:
     """Names of all topics."""
     with nodes(bootstrap) as cluster:
-        names = [topic.name for topic in cluster.ask(m.MetadataRequest(topics=None), 12).topics]
-    for name in sorted(names):
-        say(name)
+        topics = sorted(cluster.ask(m.MetadataRequest(topics=None), 12).topics, key=lambda topic: str(topic.name))
+    if as_data:
+        say(json.dumps([_listed(topic) for topic in topics]))
+        return
+    for topic in topics:
+        say(topic.name)
+
+
+def _listed(topic: m.MetadataResponse.MetadataResponseTopic) -> dict[str, object]:
+    """In the REST API's names; the replication factor is that of the first partition."""
+    return {
+        "topic_name": topic.name,
+        "topic_id": str(topic.topic_id),
+        "is_internal": topic.is_internal,
+        "replication_factor": len(topic.partitions[0].replica_nodes) if topic.partitions else 0,
+        "partitions_count": len(topic.partitions),
+    }
 
 
 @app.command(short_help="Create a topic.")

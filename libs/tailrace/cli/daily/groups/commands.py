@@ -29,12 +29,16 @@ Group = Annotated[str, typer.Argument(help="group id", callback=given)]
 
 
 @app.command("list")
-def list_groups(bootstrap: Bootstrap = None) -> None:
+def list_groups(as_data: Json = False, bootstrap: Bootstrap = None) -> None:
     """All groups with their state and type."""
     found = {}
     with nodes(bootstrap) as cluster:
         for _, _, answer in cluster.ask_each(m.ListGroupsRequest(states_filter=[], types_filter=[]), 5):
             found.update({row.group_id: (row.group_state, row.group_type, row.protocol_type) for row in answer.groups})
+    if as_data:
+        names = ("consumer_group_id", "state", "type", "protocol_type")
+        say(json.dumps([dict(zip(names, (group, *rest), strict=True)) for group, rest in sorted(found.items())]))
+        return
     table(("group", "state", "type", "protocol"), [(group, *rest) for group, rest in sorted(found.items())])
 
 
