@@ -23,6 +23,7 @@ PACKAGES = (ROOT / "libs" / "tailrace", *sorted(ROOT.glob("services/*/tailrace_*
 PYTHONS = pythons()
 # With one broker and no transaction: refused in words, after all that they import.
 REFUSED = {
+    *("acl create", "acl delete", "acl list"),  # without an authorizer
     "broker drain",
     "broker unregister",
     "quota delete",
@@ -31,7 +32,10 @@ REFUSED = {
     "transaction terminate",
 }
 # Services, which `up` starts, and what has a test of its own that needs more than the wheel.
-ELSEWHERE = {"controller", "coordinator", "gateway", "demo", "import-kafka", "export-kafka"}
+ELSEWHERE = {
+    *("controller", "coordinator", "gateway", "demo", "import-kafka", "export-kafka"),
+    *("cert create", "cert list", "cert renew"),
+}
 pytestmark = pytest.mark.timeout(900)  # a machine that does much else compiles and starts five services slowly
 
 
@@ -126,7 +130,8 @@ def test_every_command_runs_where_only_the_wheel_is_installed(built: Built, tmp_
         assert "one" in there.run("tailrace", "dump-log", segment, "--deep")
         assert "is in use" in there.run("tailrace", "verify-log", segment.parent, status=2)
         assert "tailrace" in there.run("tailrace", "completion", "bash")
-        tried = {*ASKING, "completion", "status", "quota top", "health", "dump-log", "verify-log", "up"}
+        assert "tailrace[tables]" in there.run("tailrace", "table", "run", "--target", there.folder, status=1)
+        tried = {*ASKING, "completion", "status", "quota top", "health", "dump-log", "verify-log", "up", "table run"}
         assert set(command_names()) - tried == ELSEWHERE
 
 
