@@ -13,6 +13,7 @@ from tailrace.runtime.run_files import default_data_dir
 _PORT_MAX = 65_535
 _INSTANCES_MAX = 100
 _COPIES = 3
+_SECURE = "TLS and logins: makes certificates, a user `admin` and files for clients in DIR/clients"
 _SET = "a Kafka config for all roles; may be repeated; group.initial.rebalance.delay.ms is 50 unless set (Kafka: 3000)"
 
 
@@ -31,6 +32,7 @@ class UpOptions:
     settings: Mapping[str, str]
     restart: bool
     inline: bool
+    secure: bool
     json: bool
     until_eof: bool
     log_format: logs.Format | None
@@ -42,6 +44,10 @@ def parse(arguments: Sequence[str], environ: Mapping[str, str]) -> UpOptions:
     parser = _parser(environ)
     given = parser.parse_args(arguments)
     settings = defaults(given.brokers, environ) | dict(_pair(parser, item) for item in given.set)
+    if given.secure and given.insecure:
+        parser.error("--secure and --insecure exclude each other")
+    if given.secure and "gateway.security.protocol" in settings:
+        parser.error("--secure chooses gateway.security.protocol; without it the other keys are yours, too")
     if given.insecure:
         settings["allow.insecure.listeners"] = "true"
     if given.metadata_url:
@@ -77,6 +83,7 @@ def parse(arguments: Sequence[str], environ: Mapping[str, str]) -> UpOptions:
         settings=settings,
         restart=not given.no_restart,
         inline=given.inline,
+        secure=given.secure,
         json=given.json,
         until_eof=given.until_eof,
         log_format=given.log_format,
@@ -128,6 +135,7 @@ def _parser(environ: Mapping[str, str]) -> argparse.ArgumentParser:
         metavar="URL",
         help="redis://HOST:PORT/DB; default: in memory; with a password: TAILRACE_QUOTA_URL",
     )
+    add("--secure", action="store_true", help=_SECURE)
     add("--insecure", action="store_true", help="let other machines use ports that ask for no login (--listen)")
     tables = environ.get("TAILRACE_TABLES")
     add("--tables", metavar="DIR|URL", default=tables, help="of topics as tables; default: the data directory")

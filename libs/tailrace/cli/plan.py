@@ -6,7 +6,6 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from tailrace.config.hosts import is_loopback
 from tailrace.net.address import Address
 
 if TYPE_CHECKING:
@@ -19,6 +18,13 @@ TABLE = "table"  # the worker of `tailrace table run`, which `up` starts when a 
 _SOCKET_PATH_MAX = 107
 _LONGEST_SOCKET_NAME = "coordinator-99.sock"
 _WILDCARDS = {"0.0.0.0": "127.0.0.1", "::": "::1"}
+
+
+class Locks(NamedTuple):
+    """Which listeners ask for a login."""
+
+    clients: bool
+    admin: bool
 
 
 class Instance(NamedTuple):
@@ -48,16 +54,20 @@ def socket_dir(data_dir: Path, runtime_dir: str | None) -> Path:
     return Path(runtime_dir or "/tmp") / f"tailrace-{digest}"
 
 
+def controllers(options: UpOptions, sockets: Path) -> list[Address]:
+    """Where the controllers listen for the other roles."""
+    return [Address(str(sockets / f"controller-{number}.sock"), -1) for number in range(options.counts["controller"])]
+
+
 def settings(
     options: UpOptions, sockets: Path, port: int, listen: tuple[str, ...], instance: Instance
 ) -> dict[str, str]:
     """The configs of one instance; what --set says comes last and wins."""
-    controllers = [sockets / f"controller-{number}.sock" for number in range(options.counts["controller"])]
     chosen = {
         "data.dir": str(options.data_dir),
         "run.dir": str(sockets),
         "node.id": str(instance.id),
-        "controller.quorum.bootstrap.servers": ",".join(f"unix:{path}" for path in controllers),
+        "controller.quorum.bootstrap.servers": ",".join(map(str, controllers(options, sockets))),
         "gateway.listen": ",".join(listen),
         "gateway.port": str(port),
         "admin.port": str(options.admin_port),
@@ -74,10 +84,17 @@ def reachable(host: str, port: int) -> str:
     return str(Address(_WILDCARDS.get(host, host), port))
 
 
+def is_local(at: Address) -> bool:
+    """Whether only this machine reaches a listener."""
+    from tailrace.config.hosts import is_loopback  # here: the daily commands do without the configs
+
+    return at.is_unix or is_loopback(at.host)
+
+
 def bound(listeners: Iterable[Address]) -> str:
     """The addresses that are bound, where they are not this machine's alone."""
     found = list(listeners)
-    if all(is_loopback(at.host) for at in found):
+    if all(map(is_local, found)):
         return ""
     return f"bound to {', '.join(map(str, found))}"
 
@@ -86,17 +103,16 @@ def open_without_login(
     clients: Iterable[Address],
     admin: Iterable[Address],
     running: Iterable[tuple[str, Mapping[str, str]]],
-    *,
-    has_login: bool,
+    locks: Locks,
 ) -> Iterator[str]:
     """What other machines may reach and no login is asked for.
 
-    clients, admin: the gateway's. running: each role with its addresses. has_login: Kafka clients must log in.
+    clients, admin: the gateway's. running: each role with its addresses.
     """
-    found = [] if has_login else [(at, "Kafka clients") for at in clients]
-    found += [(at, "REST API and console") for at in admin]
+    found = [] if locks.clients else [(at, "Kafka clients") for at in clients]
+    found += [] if locks.admin else [(at, "REST API and console") for at in admin]
     for role, addresses in running:
-        if role == "broker" and not has_login:
+        if role == "broker" and not locks.clients:
             found += [
                 (Address.parse(text), "Kafka clients of a broker")
                 for text in addresses.get("client", "").split(",")
@@ -104,5 +120,5 @@ def open_without_login(
             ]
         found += [(Address.parse(addresses[name]), f"metrics of a {role}") for name in ("http",) if name in addresses]
     for at, what in found:
-        if not at.is_unix and not is_loopback(at.host):
+        if not is_local(at):
             yield f"{at} ({what})"

@@ -69,8 +69,12 @@ class Supervisor:
         restart: bool = True,
         leave_parent: Callable[[], None] = lambda: None,
         companion: Callable[[str], Instance | None] = lambda name: None,
+        chore: tuple[float, Callable[[], None]] | None = None,
     ) -> None:
-        """companion: the instance that a child asks for; everything goes on without one that does not start."""
+        """companion: the instance that a child asks for; everything goes on without one that does not start.
+
+        chore: work of this process, and every how many milliseconds it is done.
+        """
         self.children = [Child(instance) for instance in instances]
         self._body = body
         self._on_ready = on_ready
@@ -82,6 +86,8 @@ class Supervisor:
         self._companion = companion
         self._companions: set[str] = set()
         self._announced = False
+        self._chore = chore
+        self._chore_at_ms = None if chore is None else clock.monotonic_ms() + chore[0]
         self._look_at_ms: float | None = None
         self._stopping: list[list[Child]] | None = None
         self._status = 0
@@ -288,7 +294,7 @@ class Supervisor:
 
     def _timeout_seconds(self) -> float | None:
         deadlines = [at for child in self.children for at in (child.restart_at_ms, child.kill_at_ms) if at is not None]
-        deadlines += [] if self._look_at_ms is None else [self._look_at_ms]
+        deadlines += [at for at in (self._look_at_ms, self._chore_at_ms) if at is not None]
         return max(0.0, min(deadlines) - self._clock.monotonic_ms()) / 1000 if deadlines else None
 
     def _act_on_deadlines(self) -> None:
@@ -297,6 +303,9 @@ class Supervisor:
             self._look_at_ms = now_ms + LOOKED_EVERY_MS
             for child in self.children:
                 self._look(child, now_ms)
+        if self._chore is not None and self._chore_at_ms is not None and self._chore_at_ms <= now_ms:
+            self._chore_at_ms = now_ms + self._chore[0]
+            self._chore[1]()
         for child in self.children:
             if child.restart_at_ms is not None and child.restart_at_ms <= now_ms:
                 self._start(child)

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import gc
 import json
 import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from tailrace.cli import options, plan
 from tailrace.cli.data_dir import DataDir, UpRefused
@@ -23,12 +26,17 @@ from tailrace.runtime.clock import SystemClock
 from tailrace.runtime.role import Role
 from tailrace.runtime.run_files import RunFile, start_ticks
 
+if TYPE_CHECKING:
+    from tailrace.cli.secure.secure_cluster import SecureCluster
+
+RENEWAL_MS = 3_600_000.0  # how often the end of a certificate is looked at
 FindRole = Callable[[str], Callable[[], Role]]
 
 
 def admin_url(gateway: Mapping[str, str]) -> str:
     """Where a program on this machine finds the REST API, by a gateway's addresses: 0.0.0.0 and [::] are no place."""
-    return f"http://{plan.reachable(*Address.parse(gateway.get('admin') or gateway['http']))}"
+    scheme, _, authority = (gateway.get("admin") or gateway["http"]).rpartition("://")
+    return f"{scheme or 'http'}://{plan.reachable(*Address.parse(authority))}"
 
 
 class PipeReporter:
@@ -57,7 +65,6 @@ class Up:
 
     def __init__(self, given: UpOptions, find_role: FindRole, modules: Sequence[str]) -> None:
         """Raises UpRefused where the directory, a port or a setting does not allow it."""
-        self.given = given
         self.clock = SystemClock()
         self.started_ms = self.clock.monotonic_ms()
         sockets = plan.socket_dir(given.data_dir, os.environ.get("XDG_RUNTIME_DIR"))
@@ -66,6 +73,10 @@ class Up:
         self.ports = Reservation(given.listen, given.port, given.counts["broker"])
         if given.admin_port:
             check_admin_port(self.ports.hosts, given.admin_port)
+        self.secure = self._secured(given) if given.secure else None
+        if self.secure is not None:
+            given = replace(given, settings={**self.secure.settings, **given.settings})
+        self.given = given
         self.log_format = given.log_format or logs.default_format()
         self.bootstrap = plan.reachable(self.ports.hosts[0], self.ports.port)
         gc.disable()
@@ -74,8 +85,22 @@ class Up:
         self._roles = {role: find_role(role) for role in plan.ROLES}
         self._nodes = given.counts["broker"]
         self._companion_refused = False
-        self._has_login = False  # whether clients must say who they are
+        self._locks = plan.Locks(clients=False, admin=False)
+        self._securing: asyncio.Task[None] | None = None
         self._config_warnings = self._check_settings()
+
+    def _secured(self, given: UpOptions) -> SecureCluster:
+        """Raises UpRefused where certificates cannot be made."""
+        from tailrace.cli.secure import check_library
+        from tailrace.config import ConfigError
+
+        try:
+            check_library()
+            from tailrace.cli.secure.secure_cluster import SecureCluster
+
+            return SecureCluster(given.data_dir, self.ports.hosts, given.advertised_host, self.clock)
+        except (ConfigError, OSError) as wrong:
+            raise UpRefused(str(wrong)) from None
 
     def run(self) -> int:
         """Supervises until all is stopped; returns the exit status."""
@@ -129,6 +154,7 @@ class Up:
             restart=self.given.restart,
             leave_parent=self._leave,
             companion=lambda name: self._companion(name, screen),
+            chore=None if self.secure is None else (RENEWAL_MS, lambda: self._renew(screen)),
         )
         gc.freeze()  # before the forks: a collection in a child would copy every page it walks
         return supervisor.run(until_eof=self.given.until_eof)
@@ -155,16 +181,17 @@ class Up:
         from tailrace.config import Config, ConfigError
         from tailrace.net.authentication.secret_file import make_secret, read_secret
         from tailrace.net.members.internal import internal_address
-        from tailrace.runtime.insecure_listeners import check_listeners, has_login
+        from tailrace.runtime.insecure_listeners import admin_protocol, check_listeners, has_login
 
         try:
             config = Config.load("broker", None, os.environ, self.settings(self.instances[0]))
             check_listeners(config, plan.ROLES)
+            protocol = config.gateway_security_protocol
+            self._locks = plan.Locks(*(has_login(config, one) for one in (protocol, admin_protocol(config))))
             if not config.internal_secret_file:
                 make_secret(self.given.data_dir)
             secret = read_secret(config, self.given.data_dir)
             internal_address(config, self.data_dir.sockets, "any", secret)
-            self._has_login = has_login(config)
             if config.gateway_security_protocol != "PLAINTEXT":
                 from tailrace.net.sasl.settings import sasl_settings
                 from tailrace.net.tls.handshakes import check_tls
@@ -207,18 +234,52 @@ class Up:
         self.data_dir.announce(running)
 
     def _on_ready(self, running: Sequence[tuple[str, Mapping[str, str]]], screen: Screen) -> None:
-        addresses = next(addresses for role, addresses in running if role == "gateway")
-        admin = admin_url(addresses)
+        if self.secure is None:
+            self._say_ready(running, screen, [])
+            return
+        securing = self._make_secure(self.secure, list(running), screen)
+        try:
+            loop = asyncio.get_running_loop()
+        except RuntimeError:  # the roles are other processes
+            asyncio.run(securing)
+        else:
+            self._securing = loop.create_task(securing)
+
+    async def _make_secure(
+        self, secure: SecureCluster, running: Sequence[tuple[str, Mapping[str, str]]], screen: Screen
+    ) -> None:
+        """What can only be made once the roles answer: the first user, and files with the addresses."""
+        from tailrace.cli.secure.first_user import FirstUserRefused
+
+        given, admin = self.given, self._admin_url(running)
+        bootstrap = self.bootstrap
+        if given.advertised_host:
+            bootstrap = str(Address(given.advertised_host, given.advertised_port or self.ports.port))
+        controllers = plan.controllers(given, self.data_dir.sockets)
+        try:
+            lines = await secure.open(controllers, bootstrap, admin)
+        except (FirstUserRefused, OSError) as wrong:
+            screen.event(f"Nobody can log in yet: {wrong}", event="not_secured", why=str(wrong))
+            return
+        self._say_ready(running, screen, lines)
+
+    def _admin_url(self, running: Sequence[tuple[str, Mapping[str, str]]]) -> str:
+        return admin_url(next(addresses for role, addresses in running if role == "gateway"))
+
+    def _say_ready(self, running: Sequence[tuple[str, Mapping[str, str]]], screen: Screen, more: Sequence[str]) -> None:
+        admin = self._admin_url(running)
         self._announce({"admin": admin})
         seconds = (self.clock.monotonic_ms() - self.started_ms) / 1000
         clients = [Address(host, self.ports.port + n) for host in self.ports.hosts for n in range(self._nodes)]
-        admins = [Address(host, Address.parse(admin.removeprefix("http://")).port) for host in self.ports.hosts]
-        unlocked = list(plan.open_without_login(clients, admins, running, has_login=self._has_login))
+        admin_port = Address.parse(admin.partition("://")[2]).port
+        admins = [Address(host, admin_port) for host in self.ports.hosts]
+        unlocked = list(plan.open_without_login(clients, admins, running, self._locks))
         lines = [
             f"Tailrace is ready after {seconds:.2f} s.",
             f"  Bootstrap  {self.bootstrap}  ({'; '.join(filter(None, ('Kafka clients', plan.bound(clients))))})",
             f"  Admin      {admin}{f'  ({there})' if (there := plan.bound(admins)) else ''}",
             f"  Data       {self.given.data_dir}",
+            *more,
         ]
         if unlocked:
             lines.append(f"  Open       without a login, to every host that reaches it: {', '.join(unlocked)}")
@@ -231,6 +292,11 @@ class Up:
             seconds=round(seconds, 3),
             open_without_login=unlocked,
         )
+
+    def _renew(self, screen: Screen) -> None:
+        assert self.secure is not None
+        if said := self.secure.renew():
+            screen.event(said, event="certificate")
 
 
 def main(arguments: Sequence[str], find_role: FindRole = find_role, modules: Sequence[str] = MODULES) -> int:

@@ -10,6 +10,7 @@ class Values:
     add_partitions_to_txn_retry_backoff_ms: int
     admin_allowed_hosts: tuple[str, ...]
     admin_port: int
+    admin_security_protocol: str | None
     advertised_listeners: tuple[str, ...] | None
     allow_everyone_if_no_acl_found: bool
     allow_insecure_listeners: bool

@@ -19,7 +19,7 @@ from tailrace.log.filesystem.port import Filesystem
 from tailrace.log.flush import Flush
 from tailrace.log.local_log import PRODUCER_ID_EXPIRATION_MS, LocalLog, RecoveryResult
 from tailrace.log.producers.snapshots import load_producers
-from tailrace.log.read import WAIT, Missing, Needs, ReadMode, Records, Slice, WaitingReads
+from tailrace.log.read import WAIT, Missing, Needs, ReadMode, Records, WaitingReads
 from tailrace.log.recovery.loader import RecoveryProgress, recover
 from tailrace.log.segment.search import collect_aborted, end_within, indexes_of, position_of
 from tailrace.log.segment.segment import Segment
@@ -233,7 +233,7 @@ class Log(LocalLog):
         first_offset = transactions.first_unstable_offset
         return high_watermark if first_offset >= high_watermark else max(first_offset, self.log_start_offset)
 
-    def aborted_transactions(self, offset: int, piece: Slice) -> list[tuple[int, int]]:
+    def aborted_transactions(self, offset: int, piece: Records) -> list[tuple[int, int]]:
         """The (producer id, first offset) of those that may have records in a piece that was read at offset."""
         if not self.segments.has_aborted or not piece.length:
             return []

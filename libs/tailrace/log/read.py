@@ -18,13 +18,12 @@ from tailrace.records.batch import Bytes
 class Slice:
     """Bytes of one segment that stay valid while the slice is held, also if the segment is deleted meanwhile."""
 
-    __slots__ = ("file", "length", "next_offset", "position")
+    __slots__ = ("file", "length", "position")
 
-    def __init__(self, file: File, position: int, length: int, next_offset: int = -1) -> None:
+    def __init__(self, file: File, position: int, length: int) -> None:
         self.file = file
         self.position = position
         self.length = length
-        self.next_offset = next_offset  # of what follows its batches in the log
 
     def __len__(self) -> int:
         return self.length
@@ -37,7 +36,7 @@ class Slice:
 class Records(Slice):
     """Whole batches that follow one another."""
 
-    __slots__ = ("closed", "data")
+    __slots__ = ("closed", "data", "next_offset")
 
     def __init__(
         self,
@@ -51,7 +50,7 @@ class Records(Slice):
         self.file = file
         self.position = position
         self.length = length
-        self.next_offset = next_offset
+        self.next_offset = next_offset  # of what follows its batches in the log
         self.closed = closed  # nothing more is appended to the segment
         self.data = data  # the bytes, and perhaps more of them, where finding their end has read them
 

@@ -25,15 +25,23 @@ def check_listeners(config: Config, roles: Iterable[str]) -> None:
 def _open_listeners(config: Config, role: str) -> Iterable[str]:
     hosts = ",".join(host for host in config.gateway_listen if not is_loopback(host))
     serves_clients = role == "gateway" or (role == "broker" and config.gateway_advertise == "brokers")
-    if hosts and serves_clients and not (has_login(config) and encrypts(config.gateway_security_protocol)):
+    if hosts and serves_clients and not _is_safe(config, config.gateway_security_protocol):
         yield f"gateway.listen={hosts} (Kafka clients)"
-    if hosts and role == "gateway":
+    if hosts and role == "gateway" and not _is_safe(config, admin_protocol(config)):
         yield f"gateway.listen={hosts} (REST API and console)"
     if not (is_loopback(config.health_listen) or config.health_open):
         yield f"health.listen={config.health_listen} (health and metrics, which health.open=true opens)"
 
 
-def has_login(config: Config) -> bool:
-    """Whether Kafka clients must log in, or show a certificate."""
-    protocol = config.gateway_security_protocol
+def admin_protocol(config: Config) -> str:
+    """What the admin port speaks."""
+    return config.admin_security_protocol or config.gateway_security_protocol
+
+
+def has_login(config: Config, protocol: str) -> bool:
+    """Whether clients of a listener must log in, or show a certificate."""
     return logs_in(protocol) or (encrypts(protocol) and config.ssl_client_auth == "required")
+
+
+def _is_safe(config: Config, protocol: str) -> bool:
+    return encrypts(protocol) and has_login(config, protocol)

@@ -36,6 +36,8 @@ from tailrace_gateway.answering import AnsweringGateway
 from tailrace_gateway.gateway import Advertised, GatewayLimits, Parts
 from tailrace_gateway.listener import GatewayListener, InternalListener
 from tailrace_gateway.metrics import GatewayMetrics
+from tailrace_gateway.rest.access.opening import open_access
+from tailrace_gateway.rest.access.rest_access import RestAccess
 from tailrace_gateway.rest.kafka.admin import GatewayAdmin
 from tailrace_gateway.versions import ServedVersions
 
@@ -162,13 +164,14 @@ async def open_gateway(config: Config, environment: Environment) -> AsyncIterato
             lambda total_bytes: marks(total_bytes, slow, refuse),
         )
         stack.push_async_callback(admin.close)
-        rest = Rest(admin, config, environment)
+        access = open_access(config, gateway, environment)
+        rest = Rest(admin, config, environment, access)
         opened = OpenGateway(gateway, follower, addresses, metrics.prepare, environment.ask_for)
         if config.admin_port:
-            addresses["admin"] = str(Address(config.gateway_listen[0], config.admin_port))
+            addresses["admin"] = rest.url(str(Address(config.gateway_listen[0], config.admin_port)))
             await stack.enter_async_context(in_background(rest.run_after(opened.ready)))
         else:
-            addresses["admin"] = await rest.open(stack)
+            addresses["admin"] = rest.url(await rest.open(stack))
         yield opened
 
 
@@ -181,10 +184,15 @@ def serve_brokers(gateway: AnsweringGateway, node_id: int, run_dir: Path) -> Int
 class Rest:
     """The REST API, imported late: FastAPI costs more than the rest of the gateway's start."""
 
-    def __init__(self, admin: GatewayAdmin, config: Config, environment: Environment) -> None:
+    def __init__(self, admin: GatewayAdmin, config: Config, environment: Environment, access: RestAccess) -> None:
+        self._access = access
         self._admin = admin
         self._config = config
         self._environment = environment
+
+    def url(self, address: str) -> str:
+        """What the run file says of the port: a URL where it speaks TLS."""
+        return address if self._access.handshakes is None else f"https://{address}"
 
     async def open(self, stack: AsyncExitStack) -> str:
         """Binds the admin port and returns its address; raises OSError when it is taken."""
@@ -198,6 +206,7 @@ class Rest:
             self._environment.random,
             own_names=own_names(self._config),
             allowed_hosts=self._config.admin_allowed_hosts,
+            access=self._access,
         )
         address: str = await stack.enter_async_context(opened)
         return address

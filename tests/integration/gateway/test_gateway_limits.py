@@ -100,20 +100,21 @@ async def test_a_client_that_takes_no_answer_is_closed_in_the_end(swept: World) 
 
 
 class Meter(Unmetered):
-    """Throttles what was charged by 100 ms each time."""
+    """Throttles what was charged each time."""
 
     produce_limited = fetch_limited = True
 
-    def __init__(self) -> None:
+    def __init__(self, throttle_ms: int = 100) -> None:
         self.charges = 0
+        self.throttle_ms = throttle_ms
 
     def produced(self, size_bytes: int) -> int:
         self.charges += 1
-        return 100
+        return self.throttle_ms
 
     def fetched(self, size_bytes: int) -> int:
         self.charges += 1
-        return 100
+        return self.throttle_ms
 
     def fetch_max_bytes(self) -> int:
         return 1 << 20

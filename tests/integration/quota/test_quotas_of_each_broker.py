@@ -19,7 +19,7 @@ from tailrace.net.client import Client
 from tailrace.testing import Cluster
 from tailrace.wire.messages import CreateTopicsRequest
 
-RATE = 400_000.0
+RATE = 100_000.0
 WINDOW_MS = 8_000.0
 
 
@@ -53,8 +53,8 @@ async def test_a_client_has_its_rate_at_each_broker_and_no_more(cluster: Cluster
     await alter_quotas(bootstrap, {"client-id": "spread"}, producer_byte_rate=RATE)
     nodes = [Address(bootstrap.host, bootstrap.port + node) for node in (0, 1)]
     async with (
-        producing(nodes[0], "spread", "at-0", connections=4, size_bytes=4_000) as first,
-        producing(nodes[1], "spread", "at-1", connections=4, size_bytes=4_000) as second,
+        producing(nodes[0], "spread", "at-0", connections=4, size_bytes=2_000) as first,
+        producing(nodes[1], "spread", "at-1", connections=4, size_bytes=2_000) as second,
     ):
         rates = await asyncio.gather(first.rate_over(WINDOW_MS), second.rate_over(WINDOW_MS))
     for rate, answered in zip(rates, (first, second), strict=True):
@@ -86,7 +86,7 @@ async def test_a_gateway_with_another_scope_is_found_by_the_quota_service(cluste
     assert cluster.metric("tailrace_quota_scope_differs", "quota") == 0
     with another_gateway(cluster, "quota.scope=cluster", "admin.port=0", "gateway.handover=false") as address:
         await topic_at_each_broker(bootstrap)
-        async with producing(address, "astray", "at-0", connections=1, size_bytes=4_000):
+        async with producing(address, "astray", "at-0", connections=1, size_bytes=2_000):
             async with asyncio.timeout(HUNG_S):
                 while not cluster.metric("tailrace_quota_scope_differs", "quota"):
                     await CLOCK.sleep(100)

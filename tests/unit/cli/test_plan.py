@@ -69,6 +69,8 @@ def test_advertise_takes_a_host_with_or_without_a_port(text: str, host: str, por
         (("--listen", "127.0.0.1:9092"), "is not a host name or an IP address"),
         (("--admin-port", "9093", "--brokers", "2"), "is the port of node 1, too"),
         (("--data", ""), "expected a directory"),
+        (("--secure", "--insecure"), "exclude each other"),
+        (("--secure", "--set", "gateway.security.protocol=SSL"), "--secure chooses gateway.security.protocol"),
     ],
 )
 def test_options_that_make_no_sense_are_refused_in_a_sentence(
@@ -252,21 +254,24 @@ RUNNING = [
 def test_what_other_machines_reach_without_a_login_is_named() -> None:
     hosts = ("0.0.0.0", "::1", "127.0.0.1")
     clients, admin = ([Address(host, port) for host in hosts] for port in (9092, 8080))
-    assert list(plan.open_without_login(clients, admin, RUNNING, has_login=False)) == [
+    assert list(plan.open_without_login(clients, admin, RUNNING, plan.Locks(clients=False, admin=False))) == [
         "0.0.0.0:9092 (Kafka clients)",
         "0.0.0.0:8080 (REST API and console)",
         "0.0.0.0:4000 (Kafka clients of a broker)",
         "0.0.0.0:4002 (metrics of a gateway)",
     ]
-    assert list(plan.open_without_login(clients, admin, RUNNING, has_login=True)) == [
+    assert list(plan.open_without_login(clients, admin, RUNNING, plan.Locks(clients=True, admin=False))) == [
         "0.0.0.0:8080 (REST API and console)",
         "0.0.0.0:4002 (metrics of a gateway)",
+    ]
+    assert list(plan.open_without_login(clients, admin, RUNNING, plan.Locks(clients=True, admin=True))) == [
+        "0.0.0.0:4002 (metrics of a gateway)"
     ]
 
 
 def test_nothing_is_open_on_the_loopback() -> None:
     clients = [Address("127.0.0.1", 9092), Address("::1", 9092), Address("localhost", 9092)]
-    assert not list(plan.open_without_login(clients, clients, [], has_login=False))
+    assert not list(plan.open_without_login(clients, clients, [], plan.Locks(clients=False, admin=False)))
     assert plan.bound(clients) == ""
 
 

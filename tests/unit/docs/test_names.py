@@ -30,6 +30,7 @@ KEYS = frozenset[str]().union(
 # Dotted names that are no keys of Tailrace: settings of clients and of Spark, features, what files hold, and others.
 OTHER_NAMES = {
     *features.SUPPORTED,
+    *("kcat.conf", "curl.conf", "admin.password"),  # files of `up --secure`
     *("check.crcs", "delivery.timeout.ms", "enable.idempotence", "max.in.flight.requests.per.connection"),
     *(
         "message.timeout.ms",
@@ -63,7 +64,7 @@ _ENDINGS = "py pyi md json tsv toml txt sh yml service db sock pid log index tim
 _FILE = re.compile(rf"(?<![\w./$…-])(?:[\w.-]+/)*[\w-]+\.(?:{_ENDINGS.replace(' ', '|')})(?![\w.-])")
 _MADE = {  # files that are made: by a cluster, by Kafka, by a reader
     *("metadata.db", "server.properties", "meta.properties", "cluster.secret", "conftest.py", "plan.json", "back.json"),
-    "client.properties",
+    *("client.properties", "librdkafka.properties", "kafka_python.py"),
     *("_topics.json", "tailrace-spark.json", "openapi.json"),
 }
 _VARIABLE = re.compile(r"\b(?:KAFKA|TAILRACE)_[A-Z_]+\b")

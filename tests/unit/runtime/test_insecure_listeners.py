@@ -51,6 +51,27 @@ def test_health_pages_can_be_opened_by_themselves() -> None:
     assert refusal({"gateway.listen": OPEN, "health.open": "true"})
 
 
+@pytest.mark.parametrize(
+    ("clients", "admin", "open_ports"),
+    [
+        ("SASL_SSL", "", ""),
+        ("SASL_SSL", "PLAINTEXT", "REST"),
+        ("SASL_SSL", "SASL_PLAINTEXT", "REST"),
+        ("SASL_PLAINTEXT", "SASL_SSL", "Kafka"),
+        ("SASL_PLAINTEXT", "", "Kafka REST"),
+        ("PLAINTEXT", "SASL_SSL", "Kafka"),
+        ("SSL", "", "Kafka REST"),
+    ],
+)
+def test_a_port_is_safe_with_a_login_over_tls(clients: str, admin: str, open_ports: str) -> None:
+    said = refusal(
+        {"gateway.listen": OPEN, "gateway.security.protocol": clients}
+        | ({"admin.security.protocol": admin} if admin else {})
+    )
+    assert ("(Kafka clients)" in said) is ("Kafka" in open_ports)
+    assert ("(REST API and console)" in said) is ("REST" in open_ports)
+
+
 @pytest.mark.parametrize(("asked", "is_open"), [("required", False), ("requested", True), ("none", True)])
 def test_certificates_that_clients_must_show_are_a_login(asked: str, is_open: bool) -> None:
     settings = {"gateway.security.protocol": "SSL", "ssl.client.auth": asked, "gateway.listen": OPEN}

@@ -13,7 +13,7 @@ from typing import Annotated, Any
 
 import typer
 
-from tailrace.cli.daily.connection import Bootstrap, ClusterAddress, Json, cluster_address, listens, say, table
+from tailrace.cli.daily.connection import Bootstrap, ClusterAddress, Json, cluster_address, listens, say, table, tls
 from tailrace.cli.daily.deadline import Deadline
 from tailrace.cli.daily.nodes import Nodes, nodes
 from tailrace.cli.daily.refusals import RefusedError
@@ -101,7 +101,8 @@ def admin_of(cluster: ClusterAddress) -> str | None:
                 f"{cluster.bootstrap}: the cluster does not say where its admin port is ({_ADMIN_PORT}); --admin URL "
                 "or TAILRACE_ADMIN names it"
             )
-        url = f"http://{Address(Address.parse(cluster.bootstrap.split(',')[0].strip()).host, port)}"
+        scheme = "http" if tls() is None else "https"
+        url = f"{scheme}://{Address(Address.parse(cluster.bootstrap.split(',')[0].strip()).host, port)}"
         found = cluster_id_of(url)
         if found not in {None, known.cluster_id}:
             raise RefusedError(
@@ -194,7 +195,8 @@ def asked(admin: str | None, *, below: str) -> tuple[dict[str, Any] | None, str]
 def get_json(url: str) -> Any:
     """What a gateway's REST API answers; raises OSError or ValueError."""
     patience_s = Deadline(SystemClock()).left_ms(ANSWER_SECONDS * 1000) / 1000
-    with urllib.request.urlopen(url, timeout=patience_s) as answer:
+    context = tls() if url.startswith("https:") else None
+    with urllib.request.urlopen(url, timeout=patience_s, context=context) as answer:
         return json.load(answer)
 
 

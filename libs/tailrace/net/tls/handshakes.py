@@ -123,9 +123,11 @@ class Handshakes:
             handshake.close()
 
 
-def open_handshakes(config: Config, clock: Clock, log: FilteringBoundLogger) -> Handshakes | None:
-    """Those of the clients' listener; None where it is plain. Raises ConfigError."""
-    settings = listener_settings(config)
+def open_handshakes(
+    config: Config, clock: Clock, log: FilteringBoundLogger, protocol: str | None = None
+) -> Handshakes | None:
+    """Those of a listener with that protocol, by default the clients'; None where it is plain. Raises ConfigError."""
+    settings = listener_settings(config, protocol)
     if settings is None:
         return None
     rules = PrincipalRules(config.ssl_principal_mapping_rules)

@@ -50,9 +50,9 @@ class TlsSettings:
         return tuple(path for path in (self.keystore_location, self.truststore_location) if path)
 
 
-def listener_settings(config: Config) -> TlsSettings | None:
-    """Those of the clients' listener; None where it is plain (gateway.security.protocol)."""
-    if not encrypts(config.gateway_security_protocol):
+def listener_settings(config: Config, protocol: str | None = None) -> TlsSettings | None:
+    """Those of a listener with that protocol, by default gateway.security.protocol; None where it is plain."""
+    if not encrypts(protocol or config.gateway_security_protocol):
         return None
     return TlsSettings(
         keystore_type=config.ssl_keystore_type,

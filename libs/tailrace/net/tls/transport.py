@@ -186,6 +186,10 @@ class EncryptedTransport(asyncio.Transport):
         if self._closing and not self._unsent:
             self._end(None)
 
+    def can_write_eof(self) -> bool:
+        """TLS has no end of one side alone."""
+        return False
+
     def get_write_buffer_size(self) -> int:
         return self._unsent_bytes
 

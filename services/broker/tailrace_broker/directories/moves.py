@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from contextlib import suppress
+from typing import TypeAlias
 
 from structlog.typing import FilteringBoundLogger
 
@@ -22,6 +23,7 @@ from tailrace.log.directory.disk_pressure import Level
 from tailrace.log.directory.log_dir import LogDir
 from tailrace.log.log import Log
 from tailrace.log.read import CACHED, NeedsPages, Records
+from tailrace.log.segment.view import BackgroundScan
 from tailrace_broker.directories.disk_pressure import DiskPressure
 from tailrace_broker.directories.replica_dirs import ReplicaDirs
 from tailrace_broker.directories.storage import Storage
@@ -35,6 +37,7 @@ _PIECE_BYTES = 1 << 20
 _LAST_BYTES = 4 << 20  # what the loop copies by itself at most, without waiting for the disk
 _THROTTLED_MS = 1000.0
 _STORAGE = ErrorCode.KAFKA_STORAGE_ERROR
+_Walk: TypeAlias = Callable[[BackgroundScan, Callable[[OSError | None], None]], None]
 
 
 class Move:
@@ -79,7 +82,10 @@ class DirMoves:
         pressure: DiskPressure,
         replica_dirs: ReplicaDirs,
         rate: Callable[[], int],
+        walk: _Walk,
     ) -> None:
+        """walk: scans a segment in a thread."""
+        self._walk = walk
         self._storage = storage
         self._topics = topics
         self._wakeups = wakeups
@@ -238,7 +244,7 @@ class DirMoves:
         while source.cuts == cuts and source.log_start_offset <= future.log_end_offset < source.log_end_offset:
             self._check_room(move.target)
             try:
-                piece = await _found(source, future.log_end_offset)
+                piece = await _found(source, future.log_end_offset, self._walk)
                 if not piece.length:
                     return
                 await asyncio.to_thread(_append, future, piece, self._clock.wall_ms())
@@ -297,20 +303,29 @@ def at_a_time(config: Config, dirs: int) -> int:
     return config.num_replica_alter_log_dirs_threads or dirs
 
 
-async def _found(source: Log, offset: int) -> Records:
-    """What is copied next. Threads bring the pages that must be looked at to find it, as long as memory keeps them.
+async def _found(source: Log, offset: int, walk: _Walk) -> Records:
+    """What is copied next.
 
-    A segment that has to be scanned for it, as one with a lost index, is scanned here.
+    Threads bring the pages that must be looked at to find it, as long as memory keeps them, and scan a segment that has
+    to be scanned for it, as one with a lost index.
     """
     for _ in range(_MOST_TRIES):
         found = source.read(offset, _PIECE_BYTES, None, True, CACHED)
         if isinstance(found, Records):
             return found
-        if not isinstance(found, NeedsPages):
-            break
-        piece = found.slice
-        await asyncio.to_thread(piece.file.warm, piece.length, piece.position)
+        if isinstance(found, NeedsPages):
+            piece = found.slice
+            await asyncio.to_thread(piece.file.warm, piece.length, piece.position)
+        elif isinstance(found.scan, BackgroundScan):
+            await _scanned(found.scan, walk)
     return source.read(offset, _PIECE_BYTES)
+
+
+async def _scanned(scan: BackgroundScan, walk: _Walk) -> None:
+    ended: asyncio.Future[OSError | None] = asyncio.get_running_loop().create_future()
+    walk(scan, lambda error: None if ended.done() else ended.set_result(error))  # it is done if the move is given up
+    if (error := await ended) is not None:
+        raise error
 
 
 def _append(future: Log, piece: Records, now_ms: int) -> None:

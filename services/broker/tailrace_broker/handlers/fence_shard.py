@@ -13,7 +13,7 @@ from tailrace.errors import ApiError, ErrorCode
 from tailrace.metadata.image import MetadataImage
 from tailrace.net.context import Context
 from tailrace.wire.messages import FenceShardRequest, FenceShardResponse
-from tailrace_broker.partitions.shard_barriers import ShardEpochs, barrier
+from tailrace_broker.partitions.shard_barriers import barrier, refusal_of
 from tailrace_broker.waiting import offset_wait
 
 _COMMIT_TIMEOUT_MS = 5000
@@ -36,14 +36,13 @@ async def handle(
     clock: Clock,
 ) -> FenceShardResponse:
     """Answers the barrier's offset. NOT_COORDINATOR to an older epoch, UNKNOWN_LEADER_EPOCH to one nobody gave."""
-    shard_epochs = ShardEpochs(lambda: follower.image)
     await _known(request, follower)
     await _opened(request, topics, wakeups)
     partition = _led(request, context, topics)
-    if shard_epochs.refusal(partition, request.shard_epoch) == ErrorCode.UNKNOWN_LEADER_EPOCH:
+    if refusal_of(partition, request.shard_epoch, follower.image) == ErrorCode.UNKNOWN_LEADER_EPOCH:
         await _news(partition, request.shard_epoch, follower)
         partition = _led(request, context, topics)
-    if code := shard_epochs.refusal(partition, request.shard_epoch):
+    if code := refusal_of(partition, request.shard_epoch, follower.image):
         raise ApiError(ErrorCode(code))
     now_ms = clock.wall_ms()
     batch = memoryview(barrier(request.shard_epoch, request.coordinator_id, now_ms))

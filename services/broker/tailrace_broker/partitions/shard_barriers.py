@@ -7,7 +7,6 @@ not know.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from struct import Struct
 
 from tailrace.errors import ErrorCode
@@ -55,26 +54,21 @@ def _epoch_of(batch: bytes) -> int:
     return epoch
 
 
-class ShardEpochs:
-    """The shard epochs that a controller gave, as far as this broker knows."""
+def refusal_of(partition: Partition, shard_epoch: int, image: MetadataImage) -> int:
+    """NOT_COORDINATOR to an older owner; UNKNOWN_LEADER_EPOCH to one that no controller is known to have given.
 
-    def __init__(self, image: Callable[[], MetadataImage]) -> None:
-        self._image = image
+    Known is what the image says, and what an earlier leader, who knew it from its own, wrote into the log.
+    """
+    _learn(partition, image)
+    if shard_epoch < partition.shard_epoch:
+        return ErrorCode.NOT_COORDINATOR
+    return ErrorCode.UNKNOWN_LEADER_EPOCH if shard_epoch > partition.shard_epoch else ErrorCode.NONE
 
-    def refusal(self, partition: Partition, shard_epoch: int) -> int:
-        """NOT_COORDINATOR to an older owner; UNKNOWN_LEADER_EPOCH to one that no controller is known to have given.
 
-        Known is what the image says, and what an earlier leader, who knew it from its own, wrote into the log.
-        """
-        self._learn(partition)
-        if shard_epoch < partition.shard_epoch:
-            return ErrorCode.NOT_COORDINATOR
-        return ErrorCode.UNKNOWN_LEADER_EPOCH if shard_epoch > partition.shard_epoch else ErrorCode.NONE
-
-    def _learn(self, partition: Partition) -> None:
-        """Raises the partition's shard epoch to what the image and, once, the log's last barrier say."""
-        if partition.shard_epoch < 0:
-            partition.shard_epoch = max(0, last_barrier_epoch(partition.log))
-        shard = self._image().shards.get((partition.topic, partition.index))
-        if shard is not None and shard.shard_epoch > partition.shard_epoch:
-            partition.shard_epoch = shard.shard_epoch
+def _learn(partition: Partition, image: MetadataImage) -> None:
+    """Raises the partition's shard epoch to what the image and, once, the log's last barrier say."""
+    if partition.shard_epoch < 0:
+        partition.shard_epoch = max(0, last_barrier_epoch(partition.log))
+    shard = image.shards.get((partition.topic, partition.index))
+    if shard is not None and shard.shard_epoch > partition.shard_epoch:
+        partition.shard_epoch = shard.shard_epoch

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from struct import Struct
 from typing import TYPE_CHECKING, Final
 
 from tailrace.errors import ErrorCode
 from tailrace.log.limits import Limits
 from tailrace.wire.hot.produce import ProducePartition
+from tailrace_broker.partitions.shard_barriers import refusal_of
 
 if TYPE_CHECKING:
+    from tailrace.metadata.image import MetadataImage
     from tailrace_broker.partitions.partition import Partition
-    from tailrace_broker.partitions.shard_barriers import ShardEpochs
 
 ATTRIBUTES_LOW_BYTE: Final = 22
 TRANSACTIONAL: Final = 0x10
@@ -22,7 +24,7 @@ _BASE_OFFSET = Struct(">q")
 
 
 def refusal(
-    shard_epochs: ShardEpochs,
+    image: Callable[[], MetadataImage],
     partition: Partition,
     asked: ProducePartition,
     version: int,
@@ -35,7 +37,7 @@ def refusal(
 
     service: a role of this cluster asks, not a client. alone: nothing is staged for this partition.
     """
-    if partition.internal and (code := _fenced(shard_epochs, partition, asked, service, alone)):
+    if partition.internal and (code := _fenced(image, partition, asked, service, alone)):
         return code
     records = asked.records
     if records is not None and len(records) > ATTRIBUTES_LOW_BYTE:
@@ -48,7 +50,7 @@ def refusal(
 
 
 def _fenced(
-    shard_epochs: ShardEpochs, partition: Partition, asked: ProducePartition, service: bool, alone: bool
+    image: Callable[[], MetadataImage], partition: Partition, asked: ProducePartition, service: bool, alone: bool
 ) -> int:
     """Internal topics take appends from their shard's owner only, in the shard epoch that a controller gave it.
 
@@ -57,7 +59,7 @@ def _fenced(
     """
     if not service or asked.shard_epoch < 0:
         return ErrorCode.INVALID_TOPIC_EXCEPTION
-    if code := shard_epochs.refusal(partition, asked.shard_epoch):
+    if code := refusal_of(partition, asked.shard_epoch, image()):
         return code
     if asked.records is not None and len(asked.records) >= _BASE_OFFSET.size:
         (expected,) = _BASE_OFFSET.unpack_from(asked.records)

@@ -59,11 +59,11 @@ from tailrace_broker.produce.verification import (
 
 if TYPE_CHECKING:
     from tailrace.clock import Clock
+    from tailrace.metadata.image import MetadataImage
     from tailrace_broker.directories.disk_pressure import DiskPressure
     from tailrace_broker.dynamic_config import DynamicBrokerConfig
     from tailrace_broker.metrics import BrokerMetrics
     from tailrace_broker.partitions.partition import Partition
-    from tailrace_broker.partitions.shard_barriers import ShardEpochs
     from tailrace_broker.partitions.topics import Topics
     from tailrace_broker.partitions.wakeups import WakeUps
     from tailrace_broker.produce.answers import ProduceAnswers
@@ -84,7 +84,7 @@ class ProduceParts:
     topics: Topics
     wakeups: WakeUps
     pressure: DiskPressure
-    shard_epochs: ShardEpochs
+    image: Callable[[], MetadataImage]
     examiner: Examiner
     coordinators: Coordinators
     answers: ProduceAnswers
@@ -104,7 +104,7 @@ class PlainProduce:
         self._rights = parts.rights
         self._wakeups = parts.wakeups
         self._pressure = parts.pressure
-        self._shard_epochs = parts.shard_epochs
+        self._image = parts.image
         self._metrics = parts.metrics
         self._clock = parts.clock
         self._many_rows = many_rows
@@ -249,7 +249,7 @@ class PlainProduce:
         partition, code = self._topics.leading(key, asked.partition, by_id=version >= TOPIC_IDS_FROM)
         if partition is not None:
             alone = partition not in self._staged
-            code = checks.refusal(self._shard_epochs, partition, asked, version, acks, service=service, alone=alone)
+            code = checks.refusal(self._image, partition, asked, version, acks, service=service, alone=alone)
         append, examined = (PartitionAppend(asked.partition, partition, code), None) if again is None else again
         append.partition, append.error_code = partition, code
         if code or partition is None:

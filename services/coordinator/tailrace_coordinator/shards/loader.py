@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
 
 from tailrace.coordination.fields import BadRecord
 from tailrace.log.segment.transactions import read_marker
-from tailrace.net.turns import turns
+from tailrace.net.turns import in_turns
 from tailrace.records.batch import read_header, split
 from tailrace.records.markers import COMMIT
-from tailrace.records.record import iterate
+from tailrace.records.record import Record, iterate
 from tailrace.state import EndOfTransaction, InTransaction, KeyValue, ProducerIdAndEpoch, ShardBatch
+from tailrace.steps import Steps
 from tailrace_coordinator.shards.kind import CoordinatorShard, ShardKind
 from tailrace_coordinator.shards.partition_log import Barrier, ShardLog
 
@@ -42,12 +43,49 @@ class CoordinatorLoader:
         barrier = await self._log.fence()
         self._offset = barrier.log_start_offset
         while self._offset <= barrier.offset:
-            async for record in turns(self._records(await self._log.read(self._offset))):
-                self._machine.apply(record)
+            await in_turns(self._apply(await self._log.read(self._offset)))
         return LoadedShard(barrier, self._offset)
 
-    def _records(self, raw: bytes) -> Iterator[Any]:
-        """Yields what lies at or after the offset as the machine applies it; moves the offset."""
+    def _apply(self, raw: bytes) -> Steps[None]:
+        """Applies what lies at or after the offset, and moves the offset.
+
+        Of values with one key that come one after the other, with nothing of transactions and no tombstone between, the
+        last is applied alone, as if the log was compacted: in most logs nearly all are replaced, and decoding a record
+        is most of the work.
+        """
+        values: dict[bytes | None, Record] = {}
+        for record in self._records(raw):
+            if isinstance(record, Record) and record.value is not None:
+                values.pop(record.key, None)  # the new one is behind the others
+                values[record.key] = record
+            else:
+                yield from self._apply_each(values.values())
+                values = {}
+                yield from self._apply_each((record,))
+            yield
+        yield from self._apply_each(values.values())
+
+    def _apply_each(self, records: Iterable[Record | InTransaction[Record] | EndOfTransaction]) -> Steps[None]:
+        for record in records:
+            if isinstance(record, EndOfTransaction):
+                self._machine.apply(record)
+            elif isinstance(record, InTransaction):
+                if (decoded := self._decoded(record.record)) is not None:
+                    self._machine.apply(InTransaction(record.producer, decoded))
+            elif (decoded := self._decoded(record)) is not None:
+                self._machine.apply(decoded)
+            yield
+
+    def _decoded(self, record: Record) -> Any:
+        """None for one that is passed over."""
+        try:
+            return self._kind.decode(record.key or b"", record.value)
+        except BadRecord as bad:
+            self._on_bad_record(record.offset, bad)
+            return None
+
+    def _records(self, raw: bytes) -> Iterator[Record | InTransaction[Record] | EndOfTransaction]:
+        """Yields what lies at or after the offset; moves the offset."""
         for batch in split(raw):
             header = read_header(batch)
             if header.next_offset <= self._offset:
@@ -56,22 +94,12 @@ class CoordinatorLoader:
                 ProducerIdAndEpoch(header.producer_id, header.producer_epoch) if header.is_transactional else None
             )
             if not header.is_control:
-                yield from self._decoded(batch, producer)
+                for record in iterate(batch):
+                    if record.offset >= self._offset and record.key is not None:
+                        yield record if producer is None else InTransaction(producer, record)
             elif producer is not None and (marker := read_marker(batch, header)) is not None:  # else a barrier
                 yield EndOfTransaction(producer, marker.kind == COMMIT, marker.coordinator_epoch)
             self._offset = header.next_offset
-
-    def _decoded(self, batch: Any, producer: ProducerIdAndEpoch | None) -> Iterator[Any]:
-        for raw in iterate(batch):
-            if raw.offset < self._offset or raw.key is None:
-                continue
-            try:
-                record = self._kind.decode(raw.key, raw.value)
-            except BadRecord as bad:
-                self._on_bad_record(raw.offset, bad)
-                continue
-            if record is not None:
-                yield record if producer is None else InTransaction(producer, record)
 
 
 async def written_since(log: ShardLog, offset: int, barrier: Barrier) -> ShardBatch | None:

@@ -10,6 +10,8 @@ from fastapi import FastAPI, Response
 
 from tailrace.clock import Clock
 from tailrace_gateway.rest import errors, paths
+from tailrace_gateway.rest.access.basic import BasicLogin
+from tailrace_gateway.rest.access.rest_access import OPEN, RestAccess
 from tailrace_gateway.rest.backend import AdminBackend
 from tailrace_gateway.rest.hosts import HostCheck, HostRules
 from tailrace_gateway.rest.limits import RestLimits
@@ -47,10 +49,12 @@ _PAGES = {
 _ABOUT = "Administration of a Tailrace cluster over HTTP, in the shape of Confluent's REST API v3."
 
 
-def create_app(backend: AdminBackend, clock: Clock, random: Random, hosts: HostRules) -> FastAPI:
+def create_app(
+    backend: AdminBackend, clock: Clock, random: Random, hosts: HostRules, access: RestAccess = OPEN
+) -> FastAPI:
     """Builds the application; it keeps no state of its own."""
     app = FastAPI(title="Tailrace REST", version="3", description=_ABOUT, docs_url=None, redoc_url=None)
-    app.state.services = Services(backend, clock, random)
+    app.state.services = Services(backend, clock, random, access.authorizer)
     for module in (
         clusters,
         replication,
@@ -72,6 +76,8 @@ def create_app(backend: AdminBackend, clock: Clock, random: Random, hosts: HostR
     errors.install(app)
     paths.install(app)
     _with_records(app)
+    if access.login is not None:
+        app.add_middleware(BasicLogin, login=access.login, clock=clock)
     app.add_middleware(RestLimits)
     app.add_middleware(HostCheck, rules=hosts)  # the last that is added sees a request first
     return app

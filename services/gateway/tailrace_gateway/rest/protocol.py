@@ -14,6 +14,7 @@ from http import HTTPStatus
 from typing import Any
 
 import h11
+from starlette.types import ASGIApp, Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from tailrace.clock import Cancellable, Clock
@@ -43,8 +44,11 @@ DEADLINES_MS = {
 class DeadlineProtocol(H11Protocol):
     """One connection to the REST API, of those that `places` keeps."""
 
-    def __init__(self, *, clock: Clock, places: HttpConnections, **options: Any) -> None:
+    def __init__(self, *, clock: Clock, places: HttpConnections, principal: str | None = None, **options: Any) -> None:
+        """principal: of the certificate that the client has shown."""
         super().__init__(**options)
+        if principal is not None:
+            self.app = _asked_by(principal, self.app)
         self._clock = clock
         self._places = places
         self._phase = Phase.ANSWER
@@ -128,6 +132,14 @@ class DeadlineProtocol(H11Protocol):
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
+
+
+def _asked_by(principal: str, app: ASGIApp) -> ASGIApp:
+    async def named(scope: Scope, receive: Receive, send: Send) -> None:
+        scope["principal"] = principal
+        await app(scope, receive, send)
+
+    return named
 
 
 def _no_room() -> bytes:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from random import Random
 from typing import Annotated, Final
@@ -13,8 +13,11 @@ from fastapi import Depends, Request, Response
 from fastapi.responses import StreamingResponse
 from pydantic import BaseModel
 
+from tailrace.access.authorizer import Authorizer
 from tailrace.clock import Clock
 from tailrace.metadata.image import MetadataImage, TopicImage
+from tailrace.net.identity import ANONYMOUS
+from tailrace_gateway.rest.access.permitted import PermittedAdmin
 from tailrace_gateway.rest.backend import AdminBackend
 from tailrace_gateway.rest.errors import not_found, unknown_topic
 from tailrace_gateway.rest.models import Link, Listing, ListMetadata, Metadata
@@ -32,6 +35,7 @@ class Services:
     backend: AdminBackend
     clock: Clock
     random: Random
+    authorizer: Authorizer | None = None  # without one a user may do everything
 
 
 class ClusterScope:
@@ -104,9 +108,13 @@ class ClusterScope:
 
 
 def services_of(request: Request) -> Services:
-    """The app's services."""
+    """The app's services, with the backend as the user that asks may use it."""
     services: Services = request.app.state.services
-    return services
+    if services.authorizer is None:
+        return services
+    principal = request.scope.get("principal") or ANONYMOUS
+    host = request.client.host if request.client else ""
+    return replace(services, backend=PermittedAdmin(services.backend, services.authorizer, principal, host))
 
 
 def any_cluster(request: Request) -> ClusterScope:

@@ -16,6 +16,7 @@ from typing import Any
 
 from tailrace.clock import Clock
 from tailrace.net.address import Address
+from tailrace_gateway.rest.access.rest_access import OPEN, RestAccess
 from tailrace_gateway.rest.backend import AdminBackend
 
 _BACKLOG = 64
@@ -32,10 +33,12 @@ async def open_rest(
     *,
     own_names: Sequence[str] = (),
     allowed_hosts: Sequence[str] = (),
+    access: RestAccess = OPEN,
 ) -> AsyncIterator[str]:
     """Listens on all hosts at one port (0 picks one) and yields the first address; serves once `after` is set.
 
-    own_names and allowed_hosts are the names that requests may call this port by (hosts.py).
+    own_names and allowed_hosts are the names that requests may call this port by (hosts.py); access is what it asks of
+    its clients.
 
     Raises OSError when the port is taken. Gateways of one host share the port, as they share their data ports.
     """
@@ -49,7 +52,7 @@ async def open_rest(
         importing = asyncio.create_task(asyncio.to_thread(_imported))
         await _first_is_done(importing, stop)
         if importing.done():
-            await _run(importing.result().build(backend, clock, random, *names), sockets, stop)
+            await _run(importing.result().build(backend, clock, random, *names, access), sockets, stop)
 
     serving = asyncio.create_task(serve(), name="rest")
     try:

@@ -115,6 +115,26 @@ async def test_the_event_loop_does_not_wait_for_the_disk_to_find_what_is_copied(
         assert threading.main_thread() not in readers
 
 
+async def test_segments_with_lost_indexes_are_scanned_by_a_thread(tmp_path: Path) -> None:
+    two, small = Disks(), metadata(configs={"segment.bytes": "1048576"})
+    async with moving(tmp_path, two, small) as node:
+        for _ in range(8):
+            await node.produce(0, batch(bytes(400_000)))
+    two.dirs = two.open()
+    for path in [path for path in two.disks[0].files() if path.endswith("index")]:
+        two.disks[0].remove(path)
+    async with moving(tmp_path, two, small) as node:
+        assert len(node.broker.topics.by_name[b"t"].partitions[0].log.segments) == 4
+        two.disks[0].drop_caches()
+        readers = set[threading.Thread]()
+        two.disks[0].on_disk_read = lambda: readers.add(threading.current_thread())
+        await moved(node)
+        assert node.broker.storage.place_of("t", 0) is two.dirs[1]
+        assert readers
+        assert threading.main_thread() not in readers
+        assert node.broker.topics.by_name[b"t"].partitions[0].log.log_end_offset == 8
+
+
 async def test_a_replica_whose_log_starts_within_a_batch_moves(tmp_path: Path) -> None:
     two = Disks()
     async with moving(tmp_path, two) as node:

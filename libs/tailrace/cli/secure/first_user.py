@@ -1,0 +1,77 @@
+"""The user `admin`: made by the controller's Unix socket, which only the user that runs the cluster can open."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+from tailrace.access.scram import SALT_BYTES, ScramMechanism, salted
+from tailrace.cli.secure.client_files import FOLDER, PASSWORD, USER
+from tailrace.errors import ErrorCode
+from tailrace.net.address import Address
+from tailrace.net.client import Client
+from tailrace.private_files import private_folder, write_private
+from tailrace.wire.messages import AlterUserScramCredentialsRequest
+
+_PASSWORD_BYTES: Final = 24  # 32 characters
+_ITERATIONS: Final = 8192
+_ANSWER_MS: Final = 10_000
+
+
+class FirstUserRefused(Exception):
+    """The user could not be made; the text is a sentence."""
+
+
+def password_file(data_dir: Path) -> Path:
+    """Where the password is once the user exists."""
+    return data_dir / FOLDER / PASSWORD
+
+
+def read_password(data_dir: Path) -> str | None:
+    """None before the user was made."""
+    try:
+        return password_file(data_dir).read_text().strip() or None
+    except FileNotFoundError:
+        return None
+
+
+async def set_password(data_dir: Path, controllers: Sequence[Address]) -> str:
+    """Gives the user a new random password; raises FirstUserRefused.
+
+    The file is written when the cluster has acknowledged: after a crash in between a next start makes another one.
+    """
+    password = secrets.token_urlsafe(_PASSWORD_BYTES)
+    mechanism, salt = ScramMechanism.SCRAM_SHA_512, secrets.token_bytes(SALT_BYTES)
+    row = AlterUserScramCredentialsRequest.ScramCredentialUpsertion(
+        name=USER,
+        mechanism=mechanism,
+        iterations=_ITERATIONS,
+        salt=salt,
+        salted_password=salted(mechanism, password, salt, _ITERATIONS),
+    )
+    await _ask(controllers, AlterUserScramCredentialsRequest(deletions=[], upsertions=[row]))
+    path = password_file(data_dir)
+    private_folder(path.parent)
+    write_private(path, f"{password}\n".encode())
+    return password
+
+
+async def _ask(controllers: Sequence[Address], request: AlterUserScramCredentialsRequest) -> None:
+    """Asks the active controller among them."""
+    why = "no controller runs here"
+    for address in controllers:
+        client = Client(address, "tailrace-up")
+        try:
+            answer = await client.ask(request, timeout_ms=_ANSWER_MS)
+        except (ConnectionError, TimeoutError) as away:
+            why = str(away) or f"{address} does not answer"
+            continue
+        finally:
+            await client.close()
+        (result,) = answer.results
+        if result.error_code == ErrorCode.NONE:
+            return
+        why = result.error_message or ErrorCode(result.error_code).name
+    raise FirstUserRefused(f"The user {USER} could not be given a password: {why}.")

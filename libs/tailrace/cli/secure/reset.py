@@ -1,0 +1,51 @@
+"""`tailrace user reset-admin`: a new password for the first user, on the machine of a controller."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from pathlib import Path
+
+import typer
+
+from tailrace.cli.daily.connection import say
+from tailrace.cli.plan import socket_dir
+from tailrace.cli.secure.client_files import FOLDER, USER
+from tailrace.cli.secure.command import Data
+from tailrace.cli.secure.first_user import FirstUserRefused, password_file, read_password, set_password
+from tailrace.net.address import Address
+from tailrace.private_files import write_private
+from tailrace.runtime.run_files import default_data_dir
+
+_FILE_BYTES = 65_536
+
+
+def reset_admin(data: Data = None) -> None:
+    """Give the user `admin` a new random password; needs no login, but the rights to DIR of a running controller."""
+    data_dir = (data or default_data_dir(os.environ)).expanduser().absolute()
+    named = os.environ.get("TAILRACE_RUN_DIR")
+    sockets = Path(named) if named else socket_dir(data_dir, os.environ.get("XDG_RUNTIME_DIR"))
+    controllers = [Address(str(path), -1) for path in sorted(sockets.glob("controller-*.sock"))]
+    try:
+        changed = asyncio.run(reset(data_dir, controllers))
+    except FirstUserRefused as refused:
+        say(str(refused), err=True)
+        raise typer.Exit(1) from None
+    except OSError as error:
+        say(f"{error.filename}: {error.strerror}.", err=True)
+        raise typer.Exit(1) from None
+    say(f"The user {USER} has a new password, in {password_file(data_dir)}.")
+    for path in changed:
+        say(f"{path} has it, too.")
+
+
+async def reset(data_dir: Path, controllers: list[Address]) -> list[Path]:
+    """The files for clients in which the old password was replaced. Raises FirstUserRefused and OSError."""
+    old = read_password(data_dir)
+    new = await set_password(data_dir, controllers)
+    changed = []
+    for path in sorted((data_dir / FOLDER).iterdir()) if old else ():
+        if path.is_file() and path.stat().st_size <= _FILE_BYTES and old and old.encode() in path.read_bytes():
+            write_private(path, path.read_bytes().replace(old.encode(), new.encode()))
+            changed.append(path)
+    return changed

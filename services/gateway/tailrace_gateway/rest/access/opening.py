@@ -1,0 +1,43 @@
+"""What the admin port asks of its clients, from the configuration."""
+
+from __future__ import annotations
+
+import secrets
+
+from tailrace.config import Config
+from tailrace.kafka.security_protocols import encrypts, logs_in
+from tailrace.net.limits.seldom import SeldomWarning
+from tailrace.net.sasl.credentials import UserCredentials
+from tailrace.net.tls.handshakes import open_handshakes
+from tailrace.printable import printable
+from tailrace.runtime.insecure_listeners import admin_protocol
+from tailrace.runtime.role import Environment
+from tailrace_gateway.gateway import Gateway
+from tailrace_gateway.rest.access.rest_access import Login, RestAccess
+
+_KEY_BYTES = 32
+_NAME_CHARS = 128  # of a user's, as the log names it
+
+
+def open_access(config: Config, gateway: Gateway, environment: Environment) -> RestAccess:
+    """By admin.security.protocol. Raises ConfigError."""
+    protocol = admin_protocol(config)
+    return RestAccess(
+        open_handshakes(config, environment.clock, environment.log, protocol) if encrypts(protocol) else None,
+        _login(config, gateway, environment) if logs_in(protocol) else None,
+        gateway.authorizer,
+        environment.log,
+    )
+
+
+def _login(config: Config, gateway: Gateway, environment: Environment) -> Login:
+    from tailrace_gateway.rest.access.passwords import Passwords
+
+    key = secrets.token_bytes(_KEY_BYTES)
+    users = UserCredentials(lambda: gateway.image, key)
+    failures = SeldomWarning(environment.log, environment.clock.monotonic_ms, "authentication failed")
+
+    def failed(client: str, user: str) -> None:
+        failures.say(client=client, mechanism="BASIC", user=printable(user[:_NAME_CHARS]))
+
+    return Login(Passwords(users, key), config.connection_failed_authentication_delay_ms, failed)

@@ -1,0 +1,135 @@
+"""The backend as one user may use it: each question is checked as the same request of a Kafka client would be."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from typing import Final
+
+from tailrace.access import rules
+from tailrace.access.authorizer import Authorizer
+from tailrace.access.checks import Access, RequestRows, topic
+from tailrace.access.resources import CLUSTER_NAME, FAILED, AclOperation, ResourceType
+from tailrace.errors import ApiError, ErrorCode
+from tailrace.kafka.topics import GROUP_METADATA_TOPIC
+from tailrace.log.directory.disk_pressure import Marks
+from tailrace.metadata.image import MetadataImage
+from tailrace.net.dispatch import topic_names
+from tailrace.wire.apis import INTERNAL_APIS, ApiKey
+from tailrace.wire.hot.producers import PartitionProducers
+from tailrace.wire.messages import ApiMessage
+from tailrace_gateway.cluster_state import ClusterState
+from tailrace_gateway.rest.backend import AdminBackend, ControllerView, T
+
+_WRITES: Final = RequestRows("topic_data", AclOperation.WRITE, ResourceType.TOPIC, topic)
+# Of this product alone: what they say is about all topics and clients.
+_FIRST_PRIVATE_KEY: Final = 10_000
+
+
+class PermittedAdmin:
+    """An AdminBackend for a principal at a host. Raises ApiError with Kafka's code where a right is missing."""
+
+    def __init__(self, backend: AdminBackend, authorizer: Authorizer, principal: str, client_host: str) -> None:
+        self._backend = backend
+        self._authorizer = authorizer
+        self._principal = principal
+        self._client_host = client_host
+
+    def _authorized(self, operation: AclOperation, resource_type: ResourceType, name: str) -> bool:
+        return self._authorizer.authorize(self._principal, self._client_host, operation, resource_type, name)
+
+    def _check_cluster(self, operation: AclOperation) -> None:
+        if not self._authorized(operation, ResourceType.CLUSTER, CLUSTER_NAME):
+            raise ApiError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+
+    def image(self) -> MetadataImage:
+        """Without the topics that the user may not describe, and without quotas that it may not see."""
+        image = self._backend.image()
+        topics = {
+            name: topic
+            for name, topic in image.topics.items()
+            if self._authorized(AclOperation.DESCRIBE, ResourceType.TOPIC, name)
+        }
+        names = {topic_id: name for topic_id, name in image.topic_names.items() if name in topics}
+        sees_quotas = self._authorized(AclOperation.DESCRIBE_CONFIGS, ResourceType.CLUSTER, CLUSTER_NAME)
+        return replace(image, topics=topics, topic_names=names, quotas=image.quotas if sees_quotas else {})
+
+    async def state(self) -> ClusterState:
+        self._check_cluster(AclOperation.DESCRIBE)
+        return await self._backend.state()
+
+    async def run(self, work: Callable[[], T]) -> T:
+        return await self._backend.run(work)
+
+    def log_dir_marks(self, total_bytes: int) -> Marks:
+        return self._backend.log_dir_marks(total_bytes)
+
+    def controller(self) -> ControllerView:
+        return self._backend.controller()
+
+    async def wait_for(self, predicate: Callable[[MetadataImage], bool]) -> bool:
+        return await self._backend.wait_for(predicate)
+
+    def address_of(self, node_id: int) -> tuple[str, int]:
+        return self._backend.address_of(node_id)
+
+    async def ask_controller(
+        self, message: ApiMessage, version: int | None = None, timeout_ms: int | None = None
+    ) -> object:
+        return await self._checked(
+            message, version, lambda left: self._backend.ask_controller(left, version, timeout_ms)
+        )
+
+    async def ask_broker(
+        self, node_id: int, message: ApiMessage, version: int | None = None, timeout_ms: int | None = None
+    ) -> object:
+        return await self._checked(
+            message, version, lambda left: self._backend.ask_broker(node_id, left, version, timeout_ms)
+        )
+
+    async def producers(self, node_id: int, topic: str, partition: int) -> PartitionProducers:
+        if not self._authorized(AclOperation.READ, ResourceType.TOPIC, topic):
+            raise ApiError(FAILED[ResourceType.TOPIC])
+        return await self._backend.producers(node_id, topic, partition)
+
+    async def ask_quota(self, message: ApiMessage) -> object:
+        return await self._checked(message, None, self._backend.ask_quota)
+
+    async def ask_group(self, group_id: str, message: ApiMessage, version: int | None = None) -> object:
+        return await self._checked(message, version, lambda left: self._backend.ask_group(group_id, left, version))
+
+    async def ask_owner(self, topic: str, request_id: str, message: ApiMessage, version: int | None = None) -> object:
+        return await self._checked(
+            message, version, lambda left: self._backend.ask_owner(topic, request_id, left, version)
+        )
+
+    async def ask_coordinators(
+        self, message: ApiMessage, version: int | None = None, *, topic: str = GROUP_METADATA_TOPIC
+    ) -> list[object]:
+        def ask(left: ApiMessage) -> Awaitable[list[object]]:
+            return self._backend.ask_coordinators(left, version, topic=topic)
+
+        answers = await self._checked(message, version, ask)
+        assert isinstance(answers, list)
+        return answers
+
+    async def _checked(
+        self, message: ApiMessage, version: int | None, ask: Callable[[ApiMessage], Awaitable[object]]
+    ) -> object:
+        """Asks what may be asked, and takes from the answer what the user may not know."""
+        key = message.API_KEY
+        version = INTERNAL_APIS[key].max_version if version is None else version
+        access = Access(self._authorized, version, topic_names(self._backend.image))
+        if key == ApiKey.PRODUCE:
+            left = _WRITES.before(message, access)
+        elif key in rules.RULES:
+            left = rules.before(key, message, access)
+        else:
+            self._check_cluster(AclOperation.DESCRIBE if key >= _FIRST_PRIVATE_KEY else AclOperation.ALTER)
+            return await ask(message)
+        if left.refused:  # an operation over HTTP is about one thing: it is done or refused
+            raise ApiError(left.refused[0].code)
+        answer = await ask(message)
+        for one in answer if isinstance(answer, list) else [answer]:
+            rules.after(key, message, one, access)
+        return answer

@@ -1,0 +1,37 @@
+"""What the admin port asks of its clients: TLS, a login, rights."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final, NamedTuple, Protocol
+
+from structlog.typing import FilteringBoundLogger
+
+from tailrace.access.authorizer import Authorizer
+from tailrace.net.tls.handshakes import Handshakes
+
+
+class UserCheck(Protocol):
+    """The part of tailrace_gateway.rest.access.passwords.Passwords that a login needs."""
+
+    async def are_right(self, user: str, password: str) -> bool: ...
+
+
+class Login(NamedTuple):
+    """How users log in: a wrong password is answered after a while (connection.failed.authentication.delay.ms)."""
+
+    passwords: UserCheck
+    failed_delay_ms: float
+    on_failed: Callable[[str, str], None]  # (client's address, user)
+
+
+class RestAccess(NamedTuple):
+    """Without any of them the port is open to all that reach it."""
+
+    handshakes: Handshakes | None = None
+    login: Login | None = None
+    authorizer: Authorizer | None = None
+    log: FilteringBoundLogger | None = None  # for what cannot be accepted over TLS
+
+
+OPEN: Final = RestAccess()

@@ -1,0 +1,114 @@
+"""The rights of REST's users: each question needs what the same request of a Kafka client needs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from support.authorizers import Recorder
+from support.rest_backend import MemoryBackend, MemoryGroup
+from tailrace.errors import ApiError, ErrorCode
+from tailrace.records.record import Record, build
+from tailrace.wire import messages as m
+from tailrace_gateway.rest.access.permitted import PermittedAdmin
+
+ALICE = "User:alice"
+CLUSTER = "kafka-cluster"
+
+
+@pytest.fixture
+def backend() -> MemoryBackend:
+    made = MemoryBackend(brokers=2)
+    for name in ("orders", "secrets"):
+        made.set_topic(name, 1)
+    made.groups["g"] = MemoryGroup()
+    return made
+
+
+def admin(backend: MemoryBackend, *granted: tuple[str, str, str]) -> PermittedAdmin:
+    """As a user with these rights and no others sees it."""
+    return PermittedAdmin(backend, Recorder(lambda asked: tuple(asked) in granted), ALICE, "127.0.0.1")
+
+
+def test_the_image_has_the_topics_that_the_user_may_describe(backend: MemoryBackend) -> None:
+    image = admin(backend, ("DESCRIBE", "TOPIC", "orders")).image()
+    assert list(image.topics) == ["orders"]
+    assert set(image.topic_names.values()) == {"orders"}
+    hidden = backend.image().topics["secrets"].topic_id
+    assert image.topic("secrets") is None and image.topic_by_id(hidden) is None
+
+
+@pytest.mark.parametrize("may", [True, False])
+async def test_quotas_need_the_right_to_describe_configs(backend: MemoryBackend, may: bool) -> None:
+    entry = m.AlterClientQuotasRequest.EntryData
+    ops = [entry.OpData(key="producer_byte_rate", value=1.0, remove=False)]
+    wanted = entry(entity=[entry.EntityData(entity_type="user", entity_name="bob")], ops=ops)
+    await backend.ask_controller(m.AlterClientQuotasRequest(entries=[wanted], validate_only=False))
+    rights = [("DESCRIBE_CONFIGS", "CLUSTER", CLUSTER)] if may else []
+    assert bool(admin(backend, *rights).image().quotas) is may
+
+
+async def refusal(asked: Callable[[], Any]) -> ErrorCode | None:
+    try:
+        await asked()
+    except ApiError as refused:
+        return ErrorCode(refused.code)
+    return None
+
+
+CREATE = m.CreateTopicsRequest(
+    topics=[m.CreateTopicsRequest.CreatableTopic(name="new", num_partitions=1, replication_factor=1)], timeout_ms=1
+)
+ROW = m.ProduceRequest.TopicProduceData
+RECORDS = ROW.PartitionProduceData(index=0, records=bytes(build([Record(timestamp=1, value=b"v")])))
+PRODUCE = m.ProduceRequest(acks=-1, timeout_ms=1, topic_data=[ROW(name="orders", partition_data=[RECORDS])])
+QUESTIONS: list[tuple[Callable[[PermittedAdmin], Any], tuple[str, str, str], ErrorCode]] = [
+    (lambda to: to.ask_controller(CREATE), ("CREATE", "TOPIC", "new"), ErrorCode.TOPIC_AUTHORIZATION_FAILED),
+    (lambda to: to.ask_controller(CREATE), ("CREATE", "CLUSTER", CLUSTER), ErrorCode.TOPIC_AUTHORIZATION_FAILED),
+    (lambda to: to.ask_broker(0, PRODUCE, 8), ("WRITE", "TOPIC", "orders"), ErrorCode.TOPIC_AUTHORIZATION_FAILED),
+    (lambda to: to.producers(0, "orders", 0), ("READ", "TOPIC", "orders"), ErrorCode.TOPIC_AUTHORIZATION_FAILED),
+    (
+        lambda to: to.ask_quota(m.DescribeQuotaUsageRequest(max_entries=1)),
+        ("DESCRIBE", "CLUSTER", CLUSTER),
+        ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
+    ),
+    (lambda to: to.state(), ("DESCRIBE", "CLUSTER", CLUSTER), ErrorCode.CLUSTER_AUTHORIZATION_FAILED),
+    (
+        lambda to: to.ask_group("g", m.DescribeGroupsRequest(groups=["g"])),
+        ("DESCRIBE", "GROUP", "g"),
+        ErrorCode.GROUP_AUTHORIZATION_FAILED,
+    ),
+]
+
+
+@pytest.mark.parametrize(("ask", "right", "code"), QUESTIONS)
+async def test_a_question_needs_a_right_and_is_not_asked_without(
+    backend: MemoryBackend,
+    ask: Callable[[PermittedAdmin], Any],
+    right: tuple[str, str, str],
+    code: ErrorCode,
+) -> None:
+    assert await refusal(lambda: ask(admin(backend))) == code
+    assert backend.asked == []
+    assert await refusal(lambda: ask(admin(backend, right, ("DESCRIBE_CONFIGS", "TOPIC", "new")))) is None
+
+
+async def test_what_the_user_may_not_know_is_taken_from_an_answer(backend: MemoryBackend) -> None:
+    backend.groups = {"mine": MemoryGroup(), "other": MemoryGroup()}
+    (answer,) = await admin(backend, ("DESCRIBE", "GROUP", "mine")).ask_coordinators(m.ListGroupsRequest())
+    assert isinstance(answer, m.ListGroupsResponse)
+    assert [group.group_id for group in answer.groups] == ["mine"]
+
+
+def test_each_question_is_of_the_user_at_its_address(backend: MemoryBackend) -> None:
+    asked = set()
+
+    class Remembers(Recorder):
+        def authorize(self, principal: str, client_host: str, *_: object) -> bool:
+            asked.add((principal, client_host))
+            return True
+
+    PermittedAdmin(backend, Remembers(), ALICE, "10.0.0.9").image()
+    assert asked == {(ALICE, "10.0.0.9")}
