@@ -24,7 +24,7 @@ class RefusingCluster:
         self._refused = refused
         self._code = code
 
-    def client(self, address: Address, client_id: str, tls: object = None) -> _Client:
+    def client(self, address: Address, client_id: str, tls: object = None, login: object = None) -> _Client:
         return _Client(self)
 
     def answer(self, message: Any) -> Any:
@@ -393,6 +393,19 @@ def _alter_quotas(request: Any) -> Any:
     )
 
 
+def _users(request: Any) -> Any:
+    row = m.DescribeUserScramCredentialsResponse.DescribeUserScramCredentialsResult
+    infos = [row.CredentialInfo(mechanism=mechanism, iterations=4096) for mechanism in (1, 2)]
+    alice = row(user="alice", error_code=0, error_message="", credential_infos=infos)
+    return m.DescribeUserScramCredentialsResponse(error_code=0, error_message="", results=[alice])
+
+
+def _alter_users(request: Any) -> Any:
+    row = m.AlterUserScramCredentialsResponse.AlterUserScramCredentialsResult
+    names = [asked.name for asked in [*request.deletions, *request.upsertions]]
+    return m.AlterUserScramCredentialsResponse(results=[row(user=n, error_code=0, error_message=None) for n in names])
+
+
 _ANSWERS: Final[Mapping[int, Callable[[Any], Any]]] = {
     ApiKey.METADATA: _metadata,
     ApiKey.DESCRIBE_TOPIC_PARTITIONS: _partitions,
@@ -407,6 +420,8 @@ _ANSWERS: Final[Mapping[int, Callable[[Any], Any]]] = {
     ApiKey.DESCRIBE_CONFIGS: _configs,
     ApiKey.DESCRIBE_CLIENT_QUOTAS: _quotas,
     ApiKey.ALTER_CLIENT_QUOTAS: _alter_quotas,
+    ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS: _users,
+    ApiKey.ALTER_USER_SCRAM_CREDENTIALS: _alter_users,
     ApiKey.DESCRIBE_ACLS: _acls,
     ApiKey.CREATE_ACLS: _create_acls,
     ApiKey.DELETE_ACLS: _delete_acls,

@@ -75,6 +75,9 @@ QUOTA_PAIR: Final = Kind(
     "producer_byte_rate=1000",
     ("producer_byte_rate=0", "producer_byte_rate=-1", "producer_byte_rate=x", "producer_byte_rate=inf", "nope=1", "="),
 )
+USER: Final = Kind("user", "alice", ("", NOT_UTF8))
+NEW_USER: Final = Kind("user", "bob", ("", NOT_UTF8))
+MECHANISM: Final = Kind("mechanism", "SCRAM-SHA-512", ("PLAIN", "scram-sha-512", ""))
 PRINCIPAL: Final = Kind("principal", "User:alice", ("alice", "", NOT_UTF8))
 OPERATION: Final = Kind("operation", "read", ("reed", "", NOT_UTF8))
 QUOTA_KEY: Final = Kind("quota's key", "connection_creation_rate", ("connection_creation_rat", "", NOT_UTF8))
@@ -101,6 +104,10 @@ ASKING: Final[Mapping[str, tuple[Argument, ...]]] = {
     "acl list": ("--topic", TOPIC, "--principal", PRINCIPAL),
     "acl create": ("--allow-principal", PRINCIPAL, "--topic", TOPIC, "--operation", OPERATION),
     "acl delete": ("--principal", PRINCIPAL),
+    "user list": (),
+    "user create": (NEW_USER, "--mechanism", MECHANISM, "--password-file", "{plan}"),
+    "user password": (USER, "--password-file", "{plan}"),
+    "user delete": (USER,),
     "quota list": ("--client-id", CLIENT_ID, "--user", CLIENT_ID),
     "quota set": ("--client-id", CLIENT_ID, QUOTA_PAIR),
     "quota delete": ("--ip", ADDRESS, QUOTA_KEY),
@@ -158,6 +165,7 @@ OTHERS: Final[Mapping[str, str]] = {
     "import-kafka": "cli/files/test_importing.py",
     "export-kafka": "cli/files/test_exporting.py",
     "table run": "cli/table/test_command.py",
+    "user reset-admin": "cli/secure/test_reset.py",
     "cert create": "cli/secure/test_command.py",
     "cert renew": "cli/secure/test_command.py",
     "cert list": "cli/secure/test_command.py",

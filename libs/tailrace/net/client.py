@@ -10,7 +10,7 @@ import asyncio
 import ssl
 from collections.abc import Awaitable, Callable
 from struct import Struct
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, TypeAlias
 
 from tailrace.net.address import Address
 from tailrace.net.authentication.client import open_proven
@@ -38,8 +38,40 @@ Room: TypeAlias = Callable[[int], Awaitable[None]]
 _HELLO_VERSION = 0  # of ApiVersions: every version of Tailrace knows it
 
 
+# (request, version) -> its answer, on a connection that is not authenticated yet.
+Ask: TypeAlias = Callable[[ApiMessage, int], Awaitable[object]]
+
+
+class ClientLogin(Protocol):
+    """The user that a client is, and how it shows that: tailrace.net.sasl.login."""
+
+    @property
+    def mechanism(self) -> str: ...
+    @property
+    def username(self) -> str: ...
+    @property
+    def password(self) -> str: ...
+
+    async def run(self, ask: Ask) -> None:
+        """Raises AuthenticationRefused with what the server says."""
+
+
+class ClientSettings(NamedTuple):
+    """How a client of Kafka connects: TLS and the login, None where there is none."""
+
+    tls: ssl.SSLContext | None = None
+    login: ClientLogin | None = None
+
+
+PLAINTEXT: Final = ClientSettings()
+
+
 class Disconnected(ConnectionError):
     """The peer could not be reached or went away before it answered; whether it acted is unknown."""
+
+
+class NotLoggedIn(Disconnected):
+    """The peer refuses the login, and says why."""
 
 
 class UnservedError(Disconnected):
@@ -188,10 +220,11 @@ class Client:
         secret: Secret | None = None,
         tls: ssl.SSLContext | None = None,
         room: Room | None = None,
+        login: ClientLogin | None = None,
     ) -> None:
         """secret: of an internal address; over TCP both sides prove that they know it, once for each connection.
 
-        tls: of a client's address that is served over TLS.
+        tls: of a client's address that is served over TLS. login: of one that is served with SASL.
         room: is waited for with the size of a large answer before that is received.
         """
         self.address = address
@@ -200,6 +233,7 @@ class Client:
         self._secret = secret
         self._tls = tls
         self._room = room
+        self._login = login
         self._wire: _Wire | None = None
         self._connecting: asyncio.Lock = asyncio.Lock()
         self._correlation_id = 0
@@ -309,10 +343,31 @@ class Client:
             wire = self._wire
             if wire is not None and not wire.ended:
                 return wire
-            self._wire = wire = await self._open()
+            wire = await self._open()
+            if self._login is not None:
+                await self._log_in(wire, self._login)
+            self._wire = wire
             if self._identity is not None:
                 self._introduce(wire, self._identity)
             return wire
+
+    async def _log_in(self, wire: _Wire, login: ClientLogin) -> None:
+        """Raises NotLoggedIn; then the connection is closed."""
+        from tailrace.access.refused import AuthenticationRefused  # of commands alone
+
+        async def ask(message: ApiMessage, version: int) -> object:
+            frame = await self._send(wire, message, version)
+            key = message.API_KEY
+            return codec.decode_response(key, version, codec.response_body(key, version, frame))
+
+        try:
+            await login.run(ask)
+        except AuthenticationRefused as refused:
+            wire.transport.abort()
+            raise NotLoggedIn(str(refused)) from None
+        except BaseException:
+            wire.transport.abort()
+            raise
 
     def _introduce(self, wire: _Wire, identity: Identity) -> None:
         from tailrace.net.preamble import preamble_of  # of services alone

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import random
-import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import NamedTuple, TypeVar
@@ -12,6 +11,7 @@ from typing import NamedTuple, TypeVar
 from structlog.typing import FilteringBoundLogger
 
 from tailrace.net.address import Address
+from tailrace.net.client import PLAINTEXT, ClientSettings
 from tailrace.runtime.clock import SystemClock
 from tailrace.runtime.http import Pages, serve_pages
 from tailrace.runtime.role_instance import Reporter
@@ -29,7 +29,7 @@ class TableOptions(NamedTuple):
     bootstrap: Sequence[Address]
     location: str
     topics: frozenset[str] = frozenset()
-    tls: ssl.SSLContext | None = None
+    settings: ClientSettings = PLAINTEXT
     pages: Address = Address("127.0.0.1", 0)
 
 
@@ -69,7 +69,7 @@ async def _open(options: TableOptions, log: FilteringBoundLogger, metrics: Table
     def store_of(topic: TableTopic) -> DeltaStore:
         return DeltaStore(options.location, topic.name, topic.topic_id)
 
-    nodes = BootstrapNodes(options.bootstrap, options.tls)
+    nodes = BootstrapNodes(options.bootstrap, options.settings)
     try:
         yield TableService(nodes, store_of, SystemClock(), random.Random(), log, metrics, in_thread, options.topics)
     finally:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import ssl
 from collections.abc import Sequence
 from typing import Final
 
 from tailrace.net.address import Address
-from tailrace.net.client import Client, Disconnected
+from tailrace.net.client import PLAINTEXT, Client, ClientSettings, Disconnected
 from tailrace.wire.messages import ApiMessage
 
 CLIENT_ID: Final = "tailrace-tables"
@@ -17,9 +16,9 @@ _TIMEOUT_MS: Final = 30_000
 class BootstrapNodes:
     """The port of readers to a cluster (AskNode)."""
 
-    def __init__(self, bootstrap: Sequence[Address], tls: ssl.SSLContext | None = None) -> None:
+    def __init__(self, bootstrap: Sequence[Address], settings: ClientSettings = PLAINTEXT) -> None:
         self._bootstrap = bootstrap
-        self._tls = tls
+        self._settings = settings
         self._clients: dict[Address, Client] = {}
 
     async def __call__(self, message: ApiMessage, version: int, at: Address | None = None) -> object:
@@ -27,7 +26,7 @@ class BootstrapNodes:
         failed: Disconnected | TimeoutError | None = None
         for address in self._bootstrap if at is None else (at,):
             if address not in self._clients:
-                self._clients[address] = Client(address, CLIENT_ID, tls=self._tls)
+                self._clients[address] = Client(address, CLIENT_ID, tls=self._settings.tls, login=self._settings.login)
             try:
                 return await self._clients[address].ask(message, timeout_ms=_TIMEOUT_MS, version=version)
             except (Disconnected, TimeoutError) as error:

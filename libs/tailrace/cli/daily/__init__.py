@@ -26,6 +26,7 @@ class Command(NamedTuple):
 _HELP: Final = ["-h", "--help"]
 _DAILY: Final = "tailrace.cli.daily"
 _OF_RECORDS: Final = ("produce", "consume")  # their --json is a form of records
+_USERS: Final = "tailrace.cli.secure.users"
 _FILES: Final = "tailrace.cli.files"
 _ELSEWHERE: Final = "these start before typer is loaded (command.py); they are here for --help alone"
 COMMANDS: Final = {
@@ -41,6 +42,7 @@ COMMANDS: Final = {
     ),
     "table": Command("tailrace.cli.table.command", "app", "Topics as tables of Delta Lake."),
     "config": Command(f"{_DAILY}.configs", "app", "Configs of topics and brokers."),
+    "user": Command(_USERS, "app", "Users that log in with a password."),
     "quota": Command(f"{_DAILY}.quotas", "app", "Limits of clients, and who uses how much; or run a quota service."),
     "acl": Command(f"{_DAILY}.acls.commands", "app", "ACLs: who may do what, and from where."),
     "broker": Command(f"{_DAILY}.brokers", "app", "List brokers, empty one, forget one; or run one."),
@@ -94,7 +96,7 @@ def _loaded(name: str) -> Any:
         found = alone
     made = typer.main.get_command(found)
     _add_short_help(made)
-    if command.module.startswith(_DAILY):
+    if command.module.startswith((_DAILY, _USERS)):
         from tailrace.cli.daily.deadline import add_timeout
 
         add_timeout(made)

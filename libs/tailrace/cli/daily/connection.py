@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import os
 import socket
-import ssl
 from datetime import datetime
 from pathlib import Path
-from typing import Annotated, NamedTuple
+from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
 from tailrace.net.address import Address
 from tailrace.printable import printable, printable_lines
 from tailrace.runtime.run_files import RunFile, default_data_dir
+
+if TYPE_CHECKING:
+    from tailrace.net.client import ClientSettings
 
 
 def given(name: str | None) -> str | None:
@@ -73,18 +75,20 @@ def address(bootstrap: str | None) -> str:
     return cluster_address(bootstrap).bootstrap
 
 
-def tls() -> ssl.SSLContext | None:
-    """None for plain connections. A usage error where the file of client settings, or what it says, cannot be used."""
+def command_settings() -> ClientSettings:
+    """A usage error where the file of client settings, or what it says, cannot be used."""
+    from tailrace.net.client import PLAINTEXT
+
     file = os.environ.get(COMMAND_CONFIG)
     if not file:
-        return None
+        return PLAINTEXT
     from tailrace.config import ConfigError, properties
-    from tailrace.net.tls.client_settings import client_context
+    from tailrace.net.sasl.client_settings import client_settings
     from tailrace.runtime.clock import SystemClock
 
     try:
         given = {name: value for name, (value, _) in properties.parse(Path(file).read_text()).items()}
-        return client_context(given, SystemClock().wall_ms())
+        return client_settings(given, SystemClock().wall_ms())
     except OSError as error:
         raise typer.BadParameter(f"--command-config {file} cannot be read: {error.strerror}") from None
     except (ConfigError, ValueError) as wrong:

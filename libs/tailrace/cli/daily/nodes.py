@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import ssl
 from collections.abc import Callable, Container, Coroutine, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
@@ -12,7 +11,7 @@ from uuid import UUID
 
 import typer
 
-from tailrace.cli.daily.connection import address, runs_here, say, tls
+from tailrace.cli.daily.connection import address, command_settings, runs_here, say
 from tailrace.cli.daily.deadline import Deadline
 from tailrace.cli.daily.refusals import RefusedError, cause_of, lines, reason, sentence, was_refused
 from tailrace.cli.preload import kafka_without_clients
@@ -21,7 +20,7 @@ from tailrace.kafka.resources import ConfigResource
 from tailrace.log.directory.disk_pressure import Level, judge, marks
 from tailrace.metadata.moves import NoRoom, Partition, Replicas, portions
 from tailrace.net.address import Address
-from tailrace.net.client import Client, Disconnected
+from tailrace.net.client import PLAINTEXT, Client, ClientSettings, Disconnected
 from tailrace.runtime.clock import SystemClock
 from tailrace.wire import messages as m
 from tailrace.wire.codec import Malformed
@@ -96,7 +95,7 @@ class Nodes:
         self,
         bootstrap: str,
         starting: Callable[[], bool] = lambda: False,
-        tls: ssl.SSLContext | None = None,
+        settings: ClientSettings = PLAINTEXT,
         *,
         lasting: bool = False,
     ) -> None:
@@ -107,7 +106,7 @@ class Nodes:
         self.clock = SystemClock()
         self.deadline = Deadline(self.clock, lasting=lasting)
         self._starting = starting
-        self._tls = tls
+        self._settings = settings
         self._runner = asyncio.Runner()
         self._bootstrap = [Address.parse(text.strip()) for text in bootstrap.split(",")]
         self._clients: dict[Address, Client] = {}
@@ -194,7 +193,7 @@ class Nodes:
 
     def _client(self, at: Address) -> Client:
         if at not in self._clients:
-            self._clients[at] = Client(at, _CLIENT_ID, tls=self._tls)
+            self._clients[at] = Client(at, _CLIENT_ID, tls=self._settings.tls, login=self._settings.login)
         return self._clients[at]
 
     def check(self, at: Address) -> None:
@@ -447,11 +446,14 @@ def _known(size_bytes: int) -> int | None:
 
 
 @contextmanager
-def nodes(bootstrap: str | None, *, lasting: bool = False) -> Iterator[Nodes]:
-    """The cluster; refusals end the command with one sentence and status 1. lasting: as Nodes has it."""
+def nodes(bootstrap: str | None, *, settings: ClientSettings | None = None, lasting: bool = False) -> Iterator[Nodes]:
+    """The cluster; refusals end the command with one sentence and status 1. lasting: as Nodes has it.
+
+    settings: else those of --command-config.
+    """
     where = address(bootstrap)
     try:
-        opened = Nodes(where, partial(runs_here, where), tls(), lasting=lasting)
+        opened = Nodes(where, partial(runs_here, where), settings or command_settings(), lasting=lasting)
     except ValueError as wrong:
         raise typer.BadParameter(str(wrong)) from None
     try:

@@ -10,7 +10,7 @@ from typing import Annotated, Final
 import typer
 
 from tailrace.errors import ErrorCode
-from tailrace.net.client import Disconnected
+from tailrace.net.client import Disconnected, NotLoggedIn
 from tailrace.net.tls.reasons import said
 from tailrace.wire.response_errors import ItemError
 
@@ -69,14 +69,16 @@ def reason(error: Disconnected) -> str:
     """Why there is no answer, and what to do."""
     if was_refused(error):
         return "nothing listens there; `tailrace up` starts a cluster, --bootstrap names another"
+    if isinstance(error, NotLoggedIn):
+        return f"the login is refused: {error}"
     cause = error.__cause__
     if isinstance(cause, ssl.SSLError):
         return f"{said(cause)}; --command-config says how to connect"
     if isinstance(cause, OSError) and cause.strerror:
         return f"{cause.strerror}; --bootstrap names another cluster"
     return (
-        "the connection broke before there was an answer; what was asked may have been done. A port of TLS needs "
-        "--command-config"
+        "the connection broke before there was an answer; what was asked may have been done. A port with TLS or "
+        "a login needs --command-config"
     )
 
 

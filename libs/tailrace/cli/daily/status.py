@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import urllib.error
 import urllib.request
@@ -13,7 +14,16 @@ from typing import Annotated, Any
 
 import typer
 
-from tailrace.cli.daily.connection import Bootstrap, ClusterAddress, Json, cluster_address, listens, say, table, tls
+from tailrace.cli.daily.connection import (
+    Bootstrap,
+    ClusterAddress,
+    Json,
+    cluster_address,
+    command_settings,
+    listens,
+    say,
+    table,
+)
 from tailrace.cli.daily.deadline import Deadline
 from tailrace.cli.daily.nodes import Nodes, nodes
 from tailrace.cli.daily.refusals import RefusedError
@@ -101,7 +111,7 @@ def admin_of(cluster: ClusterAddress) -> str | None:
                 f"{cluster.bootstrap}: the cluster does not say where its admin port is ({_ADMIN_PORT}); --admin URL "
                 "or TAILRACE_ADMIN names it"
             )
-        scheme = "http" if tls() is None else "https"
+        scheme = "http" if command_settings().tls is None else "https"
         url = f"{scheme}://{Address(Address.parse(cluster.bootstrap.split(',')[0].strip()).host, port)}"
         found = cluster_id_of(url)
         if found not in {None, known.cluster_id}:
@@ -195,8 +205,12 @@ def asked(admin: str | None, *, below: str) -> tuple[dict[str, Any] | None, str]
 def get_json(url: str) -> Any:
     """What a gateway's REST API answers; raises OSError or ValueError."""
     patience_s = Deadline(SystemClock()).left_ms(ANSWER_SECONDS * 1000) / 1000
-    context = tls() if url.startswith("https:") else None
-    with urllib.request.urlopen(url, timeout=patience_s, context=context) as answer:
+    encrypted, (tls, login) = url.startswith("https:"), command_settings()
+    request = urllib.request.Request(url)
+    if login is not None and (encrypted or tls is None):
+        basic = base64.b64encode(f"{login.username}:{login.password}".encode()).decode()
+        request.add_header("Authorization", f"Basic {basic}")
+    with urllib.request.urlopen(request, timeout=patience_s, context=tls if encrypted else None) as answer:
         return json.load(answer)
 
 

@@ -51,15 +51,15 @@ async def set_password(data_dir: Path, controllers: Sequence[Address]) -> str:
         salt=salt,
         salted_password=salted(mechanism, password, salt, _ITERATIONS),
     )
-    await _ask(controllers, AlterUserScramCredentialsRequest(deletions=[], upsertions=[row]))
+    await alter_user(controllers, AlterUserScramCredentialsRequest(deletions=[], upsertions=[row]))
     path = password_file(data_dir)
     private_folder(path.parent)
     write_private(path, f"{password}\n".encode())
     return password
 
 
-async def _ask(controllers: Sequence[Address], request: AlterUserScramCredentialsRequest) -> None:
-    """Asks the active controller among them."""
+async def alter_user(controllers: Sequence[Address], request: AlterUserScramCredentialsRequest) -> None:
+    """Asks the active controller among them, for one user; raises FirstUserRefused."""
     why = "no controller runs here"
     for address in controllers:
         client = Client(address, "tailrace-up")
@@ -74,4 +74,4 @@ async def _ask(controllers: Sequence[Address], request: AlterUserScramCredential
         if result.error_code == ErrorCode.NONE:
             return
         why = result.error_message or ErrorCode(result.error_code).name
-    raise FirstUserRefused(f"The user {USER} could not be given a password: {why}.")
+    raise FirstUserRefused(f"The user {request.upsertions[0].name} could not be given a password: {why}.")

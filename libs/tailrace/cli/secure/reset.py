@@ -23,11 +23,8 @@ _FILE_BYTES = 65_536
 def reset_admin(data: Data = None) -> None:
     """Give the user `admin` a new random password; needs no login, but the rights to DIR of a running controller."""
     data_dir = (data or default_data_dir(os.environ)).expanduser().absolute()
-    named = os.environ.get("TAILRACE_RUN_DIR")
-    sockets = Path(named) if named else socket_dir(data_dir, os.environ.get("XDG_RUNTIME_DIR"))
-    controllers = [Address(str(path), -1) for path in sorted(sockets.glob("controller-*.sock"))]
     try:
-        changed = asyncio.run(reset(data_dir, controllers))
+        changed = asyncio.run(reset(data_dir, controllers_of(data_dir)))
     except FirstUserRefused as refused:
         say(str(refused), err=True)
         raise typer.Exit(1) from None
@@ -37,6 +34,13 @@ def reset_admin(data: Data = None) -> None:
     say(f"The user {USER} has a new password, in {password_file(data_dir)}.")
     for path in changed:
         say(f"{path} has it, too.")
+
+
+def controllers_of(data_dir: Path) -> list[Address]:
+    """The Unix sockets of the controllers on this machine."""
+    named = os.environ.get("TAILRACE_RUN_DIR")
+    sockets = Path(named) if named else socket_dir(data_dir, os.environ.get("XDG_RUNTIME_DIR"))
+    return [Address(str(path), -1) for path in sorted(sockets.glob("controller-*.sock"))]
 
 
 async def reset(data_dir: Path, controllers: list[Address]) -> list[Path]:

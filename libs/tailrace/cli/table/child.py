@@ -5,7 +5,7 @@ from __future__ import annotations
 from structlog.typing import FilteringBoundLogger
 from typer import BadParameter
 
-from tailrace.cli.daily.connection import tls
+from tailrace.cli.daily.connection import command_settings
 from tailrace.net.address import Address
 from tailrace.runtime.process import run_loop
 from tailrace.runtime.role_instance import Reporter
@@ -15,7 +15,7 @@ from tailrace.tables.app import TableOptions, serve_tables
 def live_worker(bootstrap: str, target: str, log: FilteringBoundLogger, reporter: Reporter) -> int:
     """Its whole life; the status to exit with."""
     try:
-        options = TableOptions([Address.parse(bootstrap)], target, tls=tls())
+        options = TableOptions([Address.parse(bootstrap)], target, settings=command_settings())
     except BadParameter as wrong:
         log.error("no table is written", why=wrong.message)
         return 1

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 from structlog.typing import FilteringBoundLogger
 
-from tailrace.cli.daily.connection import Bootstrap, address, counted, given, say, tls
+from tailrace.cli.daily.connection import Bootstrap, address, command_settings, counted, given, say
 from tailrace.cli.preload import kafka_without_clients
 from tailrace.net.address import Address
 from tailrace.runtime import logs
@@ -80,7 +80,7 @@ def _options(target: str, topics: list[str], metrics: str, bootstrap: str) -> Ta
             [Address.parse(text.strip()) for text in bootstrap.split(",")],
             parse_location(target),
             frozenset(filter(given, topics)),
-            tls(),
+            command_settings(),
             Address.parse(metrics),
         )
     except ValueError as wrong:

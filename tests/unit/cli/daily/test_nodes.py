@@ -31,8 +31,8 @@ class Advertising(RefusingCluster):
         super().__init__()
         self._error = error
 
-    def client(self, address: Address, client_id: str, tls: object = None) -> Any:
-        found: Any = super().client(address, client_id, tls)
+    def client(self, address: Address, client_id: str, tls: object = None, login: object = None) -> Any:
+        found: Any = super().client(address, client_id, tls, login)
         found.address = address
         if str(address) == BOOTSTRAP:
             return found

@@ -32,7 +32,7 @@ def test_the_host_is_checked_unless_the_algorithm_is_empty(authority: Authority,
     assert loose is not None and not loose.check_hostname and loose.verify_mode is ssl.CERT_REQUIRED
 
 
-@pytest.mark.parametrize("given", [{"security.protocol": "SASL_SSL"}, {"ssl.truststore.location": "/nowhere.pem"}])
+@pytest.mark.parametrize("given", [{"security.protocol": "TLS"}, {"ssl.truststore.location": "/nowhere.pem"}])
 def test_what_cannot_be_used_is_refused(given: dict[str, str]) -> None:
     with pytest.raises(ConfigError):
         client_context({"security.protocol": "SSL", **given}, NOW_MS)

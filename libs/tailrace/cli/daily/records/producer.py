@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import typer
 
-from tailrace.cli.daily.connection import address, say, tls
+from tailrace.cli.daily.connection import address, command_settings, say
 from tailrace.cli.daily.refusals import sentence
 
 _BOOTSTRAP_MS: Final = 10_000
@@ -25,8 +25,16 @@ def kafka_producer(bootstrap: str | None, /, **options: Any) -> Iterator[Any]:
     logging.getLogger("kafka").setLevel(logging.CRITICAL)  # what matters of its warnings ends as an error
     where = address(bootstrap)
     known: dict[str, Any] = {"bootstrap_servers": where.split(","), "client_id": f"tailrace-cli-{os.getpid()}"}
-    if (encrypted := tls()) is not None:
+    encrypted, login = command_settings()
+    if encrypted is not None:
         known |= {"security_protocol": "SSL", "ssl_context": encrypted}
+    if login is not None:
+        known |= {
+            "security_protocol": "SASL_PLAINTEXT" if encrypted is None else "SASL_SSL",
+            "sasl_mechanism": login.mechanism,
+            "sasl_plain_username": login.username,
+            "sasl_plain_password": login.password,
+        }
     try:
         opened = kafka.KafkaProducer(**known, bootstrap_timeout_ms=_BOOTSTRAP_MS, **options)
         try:
