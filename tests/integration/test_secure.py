@@ -63,7 +63,7 @@ def librdkafka(cluster: Cluster) -> dict[str, Any]:
 def printed(cluster: Cluster) -> list[list[str]]:
     """The commands that `up` has printed below Connect."""
     sentence = cluster.wait_for("all_ready", timeout_seconds=0)["sentence"]
-    lines = sentence.partition("  Connect    ")[2].splitlines()
+    lines = sentence.partition("  Connect    ")[2].partition("  Add a user")[0].splitlines()
     return [line.split() for line in lines if " -" in line or line.strip().startswith("python ")]
 
 
@@ -76,11 +76,35 @@ def run(*command: str) -> str:
     return done.stdout
 
 
-@pytest.mark.parametrize("program", ["python", "curl"])
+@pytest.mark.parametrize("program", ["tailrace", "python", "curl"])
 def test_what_was_printed_works(cluster: Cluster, program: str) -> None:
     (command,) = (words for words in printed(cluster) if words[0] == program)
     said = run(*command)
     assert ("KafkaClusterList" if program == "curl" else TOPIC) in said
+
+
+def tailrace(cluster: Cluster, *words: str, typed: str = "") -> str:
+    command = (sys.executable, "-m", "tailrace.cli", "--command-config", str(clients(cluster) / "client.properties"))
+    done = subprocess.run((*command, *words), input=typed, capture_output=True, text=True, timeout=HUNG_S, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_another_user_may_do_what_an_acl_allows(cluster: Cluster) -> None:
+    where = ("--bootstrap", cluster.bootstrap)
+    tailrace(cluster, "user", "create", "alice", "--mechanism", "SCRAM-SHA-512", *where, typed="of alice\n")
+    alice = {**librdkafka(cluster), "sasl.username": "alice", "sasl.password": "of alice"}
+    assert TOPIC not in AdminClient(alice).list_topics(timeout=30).topics
+    curl = ("curl", "-sS", "--cacert", str(clients(cluster) / "ca.crt"), "-u", "alice:of alice")
+    status = run(*curl, "-o", os.devnull, "-w", "%{http_code}", f"{cluster.admin}/v3/clusters")
+    assert status == "200"
+    cluster_id = re.findall(r'"cluster_id":"([^"]+)"', run(*curl, f"{cluster.admin}/v3/clusters"))[0]
+    topics = f"{cluster.admin}/v3/clusters/{cluster_id}/topics"
+    assert TOPIC not in run(*curl, topics)
+    allow = ("--allow-principal", "User:alice", "--operation", "describe", "--topic", TOPIC)
+    tailrace(cluster, "acl", "create", *allow, *where)
+    until(lambda: TOPIC in AdminClient(alice).list_topics(timeout=30).topics, "alice sees the topic", HUNG_S)
+    assert TOPIC in run(*curl, topics)
 
 
 def test_confluent_kafka_writes_and_reads(cluster: Cluster) -> None:

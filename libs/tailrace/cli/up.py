@@ -211,8 +211,11 @@ class Up:
         gc.enable()
         logs.configure(self.log_format, self.given.log_level)
         if instance.role == plan.TABLE:
+            from tailrace.cli.daily.connection import COMMAND_CONFIG
             from tailrace.cli.table.child import live_worker
 
+            if self.secure is not None:
+                os.environ.setdefault(COMMAND_CONFIG, str(self.secure.command_config))
             target = self.given.tables or str(self.given.data_dir)
             log = logs.logger(plan.TABLE, instance.id, named=self.log_format == "json")
             return live_worker(self.bootstrap, target, log, PipeReporter(report_fd))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from tailrace.access.scram import MECHANISMS
 from tailrace.cli.secure import certificates, client_files, first_user
 from tailrace.cli.secure.client_files import ClientAccess
 from tailrace.clock import Clock
@@ -25,11 +26,16 @@ class SecureCluster:
         self._ensure()
 
     @property
+    def command_config(self) -> Path:
+        """The client settings of the first user, for commands and for the worker of tables."""
+        return self._data_dir / client_files.FOLDER / client_files.JAVA
+
+    @property
     def settings(self) -> Mapping[str, str]:
         """The configs of every role, under those that are set otherwise."""
         return {
             "gateway.security.protocol": "SASL_SSL",
-            "sasl.enabled.mechanisms": client_files.MECHANISM,
+            "sasl.enabled.mechanisms": ",".join(sorted(MECHANISMS, reverse=True)),
             "authorizer.class.name": STANDARD,
             "super.users": f"User:{client_files.USER}",
             "ssl.keystore.type": "PEM",
@@ -61,9 +67,11 @@ class SecureCluster:
         return [
             f"  Login      SASL_SSL with {client_files.MECHANISM}; the user {client_files.USER} has its password in "
             f"{first_user.password_file(self._data_dir)}",
-            f"  Connect    tailrace --command-config {folder / client_files.JAVA} topic list",
+            f"  Connect    tailrace --command-config {folder / client_files.JAVA} topic list -b {bootstrap}",
             f"             kafka-topics.sh --bootstrap-server {bootstrap} --command-config "
             f"{folder / client_files.JAVA} --list",
             f"             python {folder / client_files.KAFKA_PYTHON}",
             f"             curl -K {folder / client_files.CURL} {admin}/v3/clusters",
+            f"  Add a user tailrace --command-config {folder / client_files.JAVA} user create NAME -b {bootstrap}",
+            f"             and its rights by `acl create`; `user reset-admin` gives {client_files.USER} a new password",
         ]

@@ -33,7 +33,7 @@ def test_its_settings_let_it_listen_everywhere(cluster: SecureCluster, clock: Ma
     assert config.warnings == ()
     check_listeners(config, ROLES)
     check_tls(config, clock.wall_ms())
-    assert sasl_settings(config).mechanisms == ("SCRAM-SHA-512",)
+    assert sasl_settings(config).mechanisms == ("SCRAM-SHA-512", "SCRAM-SHA-256")
 
 
 def test_the_certificate_has_the_advertised_name(cluster: SecureCluster, tmp_path: Path) -> None:
