@@ -43,13 +43,13 @@ def newest_release(tags: Iterable[str]) -> str | None:
     return max(released, key=lambda tag: [int(number) for number in tag[1:].split(".")], default=None)
 
 
-def unpack(folder: Path) -> dict[str, str]:
+def unpack(folder: Path, wanted: str | None = None) -> dict[str, str]:
     """Puts the old sources in a folder; returns the environment in which `python -m tailrace_…` runs them.
 
-    They are compiled here, once, and not by each of the processes that start together. Raises NoOldVersion where this
-    is no clone, or a shallow one that cannot be deepened.
+    wanted: another commit than that of `revision`. They are compiled here, once, and not by each of the processes that
+    start together. Raises NoOldVersion where this is no clone, or a shallow one that cannot be deepened.
     """
-    _extract(folder, "libs", "services")
+    _extract(folder, wanted or revision(), "libs", "services")
     compileall.compile_dir(folder, quiet=2, workers=0)
     paths = [folder / "libs", *(folder / "services" / name for name in _SERVICES)]
     return {"PYTHONPATH": os.pathsep.join(map(str, paths))}
@@ -60,13 +60,12 @@ def unpack_for_an_image(folder: Path) -> Path:
 
     It is the old version's own, or where that had none, the one of the working tree. Raises NoOldVersion.
     """
-    _extract(folder, *_FOR_AN_IMAGE)
+    _extract(folder, revision(), *_FOR_AN_IMAGE)
     return next(place / DOCKERFILE for place in (folder, ROOT) if (place / DOCKERFILE).exists())
 
 
-def _extract(folder: Path, *paths: str) -> None:
+def _extract(folder: Path, wanted: str, *paths: str) -> None:
     """Raises NoOldVersion."""
-    wanted = revision()
     archive = _git("archive", "--format=tar", wanted, *paths)
     if archive.returncode:  # a shallow clone: ask for this one commit
         fetched = _git("fetch", "--quiet", "--depth=1", "origin", wanted)
