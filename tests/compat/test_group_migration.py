@@ -159,7 +159,7 @@ class Reader:
         if self.protocol == "consumer":
             settings["group.protocol"] = "consumer"
         else:
-            more = {"partition.assignment.strategy": "cooperative-sticky", "session.timeout.ms": 10_000}
+            more = {"partition.assignment.strategy": "range", "session.timeout.ms": 10_000}
             settings |= {**more, "heartbeat.interval.ms": 500}
         consumer = Consumer(settings)
         next_offsets: dict[int, int] = {}

@@ -17,7 +17,7 @@ from tailrace_coordinator.groups.machine import GroupMachine
 try:
     from tailrace_coordinator.groups.group import Leaver
 except ImportError:  # of the oldest version
-    from tailrace_coordinator.groups.classic.leave import Leaver  # type: ignore[attr-defined, no-redef]
+    from tailrace_coordinator.groups.classic.leave import Leaver  # type: ignore[attr-defined]
 
 NOW_MS = 1_700_000_100_000
 
@@ -36,8 +36,8 @@ def main() -> None:
     listed = group.listed()
     seen = {"type": listed.group_type, "state": listed.state, "members": group.member_count, "offsets": offsets}
     sys.stdout.write(json.dumps(seen) + "\n")
-    for record in machine.leave(NOW_MS, 1, "g", [Leaver(sys.argv[1])]).records:
-        key, value = encode(record)  # type: ignore[arg-type]
+    for written in machine.leave(NOW_MS, 1, "g", [Leaver(sys.argv[1])]).records:
+        key, value = encode(written)  # type: ignore[arg-type]
         sys.stdout.write(json.dumps([key.hex(), None if value is None else value.hex()]) + "\n")
 
 

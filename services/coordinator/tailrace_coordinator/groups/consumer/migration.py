@@ -70,7 +70,7 @@ def upgrade(decision: GroupDecision, groups: Groups, group_id: str) -> ConsumerG
         group.apply(record)
         decision.append(record)
     decision.keep_whole()
-    group.metadata_hash = 0  # as not known: what members assigned each other may be of topics that are others now
+    group.metadata_hash ^= 1  # not the topics' own: what members assigned each other may be of topics as they were
     for member in classic.members.values():
         decision.schedule(heartbeat_key(group_id, member.member_id), member.session_timeout_ms)
     return group
