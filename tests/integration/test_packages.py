@@ -7,12 +7,15 @@ import sys
 import tarfile
 import urllib.request
 import zipfile
+from collections.abc import Callable
+from dataclasses import replace
+from functools import cache
 from pathlib import Path
 
 import pytest
 
 from support.commands import ROOT
-from support.packages import Built, build, install, pythons
+from support.packages import Built, Installed, build, install, pythons
 from support.typed_commands import ASKING, MORE, command_names, right
 from support.waiting import HUNG_S
 from tailrace import __version__
@@ -21,6 +24,7 @@ from tailrace.testing import Cluster
 
 PACKAGES = (ROOT / "libs" / "tailrace", *sorted(ROOT.glob("services/*/tailrace_*")), ROOT / "spark" / "tailrace_spark")
 PYTHONS = pythons()
+THIS_PYTHON = f"{sys.version_info[0]}.{sys.version_info[1]}"
 # With one broker and no transaction: refused in words, after all that they import.
 REFUSED = {
     *("acl create", "acl delete", "acl list"),  # without an authorizer
@@ -85,13 +89,20 @@ def test_the_source_distribution_has_what_is_built_tested_and_read_and_nothing_e
     }
 
 
+@pytest.fixture(scope="module")
+def installed(built: Built, tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Installed]:
+    """The environment of a Python with the wheel alone, made once; its variables are a test's own."""
+    made = cache(lambda version: install(str(built.wheel), tmp_path_factory.mktemp("wheel"), PYTHONS[version]))
+    return lambda version: replace(made(version), environ=dict(made(version).environ))
+
+
 @pytest.mark.parametrize("version", PYTHONS)
 def test_an_environment_with_the_wheel_alone_runs_a_cluster_its_console_and_the_commands(
-    built: Built, tmp_path: Path, version: str
+    installed: Callable[[str], Installed], version: str
 ) -> None:
-    there = install(str(built.wheel), tmp_path, PYTHONS[version])
+    there = installed(version)
     place = there.run("python", "-c", "import tailrace, tailrace_gateway as g; print(tailrace.__file__, g.__file__)")
-    assert place.count(f"{tmp_path}/") == 2
+    assert place.count(f"{there.folder.parent}/") == 2
     assert there.run("tailrace", "--version") == f"tailrace {__version__}\n"
     assert "suggestions lookup" in there.run("tailrace-spark", "--help")
     with Cluster(command=(str(there.bin / "tailrace"), "up"), environ=there.environ) as cluster:
@@ -104,8 +115,8 @@ def test_an_environment_with_the_wheel_alone_runs_a_cluster_its_console_and_the_
         assert console(cluster.admin) >= {"static/console.js", "static/page.css"}
 
 
-def test_every_command_runs_where_only_the_wheel_is_installed(built: Built, tmp_path: Path) -> None:
-    there = install(str(built.wheel), tmp_path, sys.executable)
+def test_every_command_runs_where_only_the_wheel_is_installed(installed: Callable[[str], Installed]) -> None:
+    there = installed(THIS_PYTHON)
     settings = {"offsets.topic.num.partitions": "2", "transaction.state.log.num.partitions": "2"}
     with Cluster(command=(str(there.bin / "tailrace"), "up"), environ=there.environ, settings=settings) as cluster:
         there.environ.update({"TAILRACE_BOOTSTRAP": cluster.bootstrap, "TAILRACE_ADMIN": cluster.admin})
