@@ -14,10 +14,13 @@ from kafka.structs import OffsetAndMetadata
 from support.ports import free_ports
 from support.postgres import Postgres
 from support.waiting import until
+from tailrace.access.acls import AclPermission, PatternType
+from tailrace.access.resources import AclOperation, ResourceType
 from tailrace.net.address import Address
+from tailrace.net.authorization.opening import STANDARD
 from tailrace.net.client import Client
 from tailrace.testing import Cluster
-from tailrace.wire.messages import AlterClientQuotasRequest
+from tailrace.wire.messages import AlterClientQuotasRequest, CreateAclsRequest
 from tailrace_controller.store.schema import SCHEMA_VERSION
 
 PAGE = (Path(__file__).resolve().parents[3] / "docs" / "sql.md").read_text(encoding="utf-8")
@@ -42,7 +45,7 @@ def query_of(url: str) -> Query:
 
 
 def fill(cluster: Cluster) -> None:
-    """Five records, a group that read three of them, an open transaction, a quota and its use."""
+    """Five records, a group that read three of them, an open transaction, a quota and its use, an ACL."""
     producer = KafkaProducer(bootstrap_servers=cluster.bootstrap)
     for _ in range(5):
         producer.send(TOPIC, b"x", partition=0).get(30)
@@ -54,6 +57,7 @@ def fill(cluster: Cluster) -> None:
     consumer.close()
     open_transaction(cluster)
     asyncio.run(set_quota(cluster))
+    asyncio.run(create_acl(cluster))
     limited = KafkaProducer(bootstrap_servers=cluster.bootstrap, client_id="slow")
     limited.send("elsewhere", b"x", partition=0).get(30)
     limited.close()
@@ -77,6 +81,23 @@ async def set_quota(cluster: Cluster) -> None:
     answer = await client.ask(request, timeout_ms=30_000, version=1)
     await client.close()
     assert answer.entries[0].error_code == 0
+
+
+async def create_acl(cluster: Cluster) -> None:
+    host, _, port = cluster.bootstrap.partition(",")[0].rpartition(":")
+    client = Client(Address(host, int(port)), "acl-admin")
+    acl = CreateAclsRequest.AclCreation(
+        resource_type=ResourceType.TOPIC,
+        resource_name=TOPIC,
+        resource_pattern_type=PatternType.LITERAL,
+        principal="User:a",
+        host="*",
+        operation=AclOperation.READ,
+        permission_type=AclPermission.ALLOW,
+    )
+    answer = await client.ask(CreateAclsRequest(creations=[acl]), timeout_ms=30_000, version=3)
+    await client.close()
+    assert answer.results[0].error_code == 0
 
 
 def check(cluster: Cluster, query: Query) -> None:
@@ -105,7 +126,13 @@ def check(cluster: Cluster, query: Query) -> None:
 
 
 def started(folder: Path, *arguments: str) -> Cluster:
-    settings = {"broker.rack": "a", "num.partitions": "1", "offsets.topic.num.partitions": "2"}
+    settings = {
+        "broker.rack": "a",
+        "num.partitions": "1",
+        "offsets.topic.num.partitions": "2",
+        "authorizer.class.name": STANDARD,
+        "super.users": "User:ANONYMOUS",
+    }
     return Cluster(port=free_ports(1), data_dir=folder, settings=settings, arguments=arguments)
 
 
