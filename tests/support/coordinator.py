@@ -203,6 +203,7 @@ class Stage:
                 owned.partition,
                 lambda machine, now_ms, token: machine.take_expressions(now_ms, token, asked.group_id, found, version),
             ),
+            LOGGER,
         )
         self.coordinator = Coordinator(
             0,

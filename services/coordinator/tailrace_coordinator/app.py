@@ -93,6 +93,7 @@ async def open_coordinator(config: Config, environment: Environment) -> AsyncIte
                 owned.partition,
                 lambda machine, now_ms, token: machine.take_expressions(now_ms, token, asked.group_id, found, version),
             ),
+            environment.log,
         )
         stack.push_async_callback(expressions.close)
         runtime_context = _runtime_context(config, environment, deadlines, leaders)

@@ -8,9 +8,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from itertools import accumulate
 from typing import Any, Final
 
 import re2
+from structlog.typing import FilteringBoundLogger
 
 from tailrace.errors import ApiError, ErrorCode
 from tailrace.metadata.image import MetadataImage
@@ -21,6 +23,8 @@ Report = Callable[[OwnedPartition, ResolveExpressions, dict[str, tuple[str, ...]
 # Both bound how long the event loop compiles, and a thread matches: RE2 takes most time for classes such as \pL.
 _MOST_CHARACTERS: Final = 256
 _MOST_PROGRAM_BYTES: Final = 1 << 16
+MOST_NAME_BYTES: Final = 500_000  # of the topics of a group's expressions: a record has those of one, a group all
+Complain = Callable[[str, str], None]  # an expression, and what is wrong with it
 
 
 def compiled(expression: str) -> Any:
@@ -45,22 +49,33 @@ def compiled(expression: str) -> Any:
 
 
 def matches(
-    expressions: Iterable[str], names: Sequence[str], may_describe: MayDescribe | None = None
+    expressions: Iterable[str],
+    names: Sequence[str],
+    may_describe: MayDescribe | None = None,
+    complain: Complain = lambda expression, why: None,
 ) -> dict[str, tuple[str, ...]]:
     """Returns the topics of each expression, in the order of their names: it takes time that grows with both.
 
     may_describe: whether a topic that matches is among them; each is asked for once.
 
-    An expression that the log has and that is refused here has no topics: Apache Kafka takes longer ones.
+    An expression that the log has and that is refused here has no topics: Apache Kafka takes longer ones. Topics beyond
+    MOST_NAME_BYTES are left out.
     """
+    left = MOST_NAME_BYTES
     found: dict[str, tuple[str, ...]] = {}
     for expression in expressions:
         try:
             pattern = compiled(expression)
-        except ApiError:
+        except ApiError as refused:
+            complain(expression, f"matches no topic: {refused.message}")
             found[expression] = ()
             continue
-        found[expression] = tuple(sorted(name for name in names if pattern.fullmatch(name)))
+        matching = sorted(name for name in names if pattern.fullmatch(name))
+        sizes = accumulate(map(len, matching))
+        found[expression] = tuple(name for name, size in zip(matching, sizes, strict=True) if size <= left)
+        if len(found[expression]) < len(matching):
+            complain(expression, f"matches {len(matching)} topics, and the last ones are left out")
+        left -= sum(map(len, found[expression]))
     if may_describe is None:
         return found
     known = {name for name in set[str]().union(*found.values()) if may_describe(name)}
@@ -70,9 +85,10 @@ def matches(
 class TopicRegexResolver:
     """Obeys ResolveExpressions; `tell` hands the shard the topics, with the version of the image they are of."""
 
-    def __init__(self, image: Callable[[], MetadataImage], report: Report) -> None:
+    def __init__(self, image: Callable[[], MetadataImage], report: Report, log: FilteringBoundLogger) -> None:
         self._image = image
         self._report = report
+        self._log = log
         self._running: dict[tuple[OwnedPartition, str], asyncio.Task[None]] = {}
         self._thread = ThreadPoolExecutor(1, "expressions")
 
@@ -90,7 +106,14 @@ class TopicRegexResolver:
     async def _resolve(self, owned: OwnedPartition, action: ResolveExpressions) -> None:
         image = self._image()
         found = await asyncio.get_running_loop().run_in_executor(
-            self._thread, matches, action.expressions, tuple(image.topics), action.may_describe
+            self._thread,
+            matches,
+            action.expressions,
+            tuple(image.topics),
+            action.may_describe,
+            lambda expression, why: self._log.warning(
+                "a regular expression of a group", group=action.group_id, expression=expression, why=why
+            ),
         )
         try:
             await self._report(owned, action, found, image.offset)

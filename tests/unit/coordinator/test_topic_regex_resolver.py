@@ -6,13 +6,14 @@ import asyncio
 from uuid import UUID
 
 import pytest
+import structlog
 
 from tailrace.errors import ApiError, ErrorCode
 from tailrace.metadata.image import MetadataImage
 from tailrace.net.address import Address
 from tailrace_coordinator.groups.consumer.expressions import ResolveExpressions
 from tailrace_coordinator.shards.partition_log import OwnedPartition
-from tailrace_coordinator.topic_regex_resolver import TopicRegexResolver, compiled, matches
+from tailrace_coordinator.topic_regex_resolver import MOST_NAME_BYTES, TopicRegexResolver, compiled, matches
 
 
 def test_the_whole_name_must_match() -> None:
@@ -45,6 +46,21 @@ def test_an_expression_that_is_refused_has_no_topics_and_the_others_have_theirs(
     assert matches(["(", "orders"], ["orders"]) == {"(": (), "orders": ("orders",)}
 
 
+def test_an_expression_that_is_refused_is_complained_of() -> None:
+    complaints: list[tuple[str, str]] = []
+    matches(["a" * 257, "b"], ["b"], complain=lambda *said: complaints.append(said))
+    why = "matches no topic: SubscribedTopicRegex has 257 characters, the most are 256."
+    assert complaints == [("a" * 257, why)]
+
+
+def test_the_topics_of_all_expressions_of_a_group_are_bounded() -> None:
+    complaints: list[tuple[str, str]] = []
+    names = [f"{number:0100}" for number in range(MOST_NAME_BYTES // 100 + 1)]
+    found = matches(["0+", ".*", ".+"], names, complain=lambda *said: complaints.append(said))
+    assert found == {"0+": (names[0],), ".*": tuple(names[:-2]), ".+": ()}
+    assert [expression for expression, _ in complaints] == [".*", ".+"]
+
+
 def test_topics_that_the_member_may_not_know_do_not_match() -> None:
     asked: list[str] = []
 
@@ -67,7 +83,7 @@ async def test_a_group_is_resolved_once_at_a_time_and_all_groups_in_one_thread()
 
     both = asyncio.Event()
     owned = OwnedPartition(UUID(int=1), 0, 1, 0, 1, Address("h", 1))
-    resolver = TopicRegexResolver(MetadataImage, report)
+    resolver = TopicRegexResolver(MetadataImage, report, structlog.get_logger())
     for group_id in ("g", "g", "h", "g"):
         resolver.act(owned, ResolveExpressions(group_id, ("t",)))
     await both.wait()
