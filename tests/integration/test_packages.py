@@ -25,7 +25,7 @@ from tailrace.testing import Cluster
 PACKAGES = (ROOT / "libs" / "tailrace", *sorted(ROOT.glob("services/*/tailrace_*")), ROOT / "spark" / "tailrace_spark")
 PYTHONS = pythons()
 THIS_PYTHON = f"{sys.version_info[0]}.{sys.version_info[1]}"
-# With one broker and no transaction: refused in words, after all that they import.
+# With one broker, no transaction and no user: refused in words, after all that they import.
 REFUSED = {
     *("acl create", "acl delete", "acl list"),  # without an authorizer
     "broker drain",
@@ -34,11 +34,13 @@ REFUSED = {
     "transaction abort",
     "transaction describe",
     "transaction terminate",
+    *("user delete", "user password"),
 }
 # Services, which `up` starts, and what has a test of its own that needs more than the wheel.
 ELSEWHERE = {
     *("controller", "coordinator", "gateway", "demo", "import-kafka", "export-kafka"),
     *("cert create", "cert list", "cert renew"),
+    "user reset-admin",
 }
 pytestmark = pytest.mark.timeout(900)  # a machine that does much else compiles and starts five services slowly
 
