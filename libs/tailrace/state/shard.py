@@ -8,7 +8,7 @@ appends what `Output.append` holds, and says `committed` when the partition's le
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
@@ -99,12 +99,14 @@ class Shard(Generic[R]):
     def take(self, decided: Effects[R]) -> Output:
         """Applies what was decided."""
         assert not self.dropped, "a dropped shard applies nothing"
+        queue: deque[KeyValue | ShardBatch] = deque() if decided.is_whole else self._queue
         for record in decided.records:
             self.machine.apply(record)
-        entries = [self._encoded(record) for record in decided.records]
-        for entry in [_as_one(entries)] if decided.is_whole and entries else entries:
-            self._queue.append(entry)
+            entry = self._encoded(record)
+            queue.append(entry)
             self._queue_bytes += _size_bytes(entry)
+        if decided.is_whole and queue:
+            self._queue.append(_as_one(queue))
         self._written += len(decided.records)
         # A reply that wrote nothing still waits behind what its decision saw.
         self._parked.extend((self._written, reply) for reply in decided.replies)
@@ -186,9 +188,12 @@ def _size_bytes(entry: KeyValue | ShardBatch) -> int:
     return sum(map(size_bytes, entry.records)) if isinstance(entry, ShardBatch) else size_bytes(entry)
 
 
-def _as_one(entries: list[KeyValue | ShardBatch]) -> ShardBatch:
-    assert all(not isinstance(entry, ShardBatch) for entry in entries), "records of transactions are apart"
-    return ShardBatch(tuple(entry for entry in entries if not isinstance(entry, ShardBatch)))
+def _as_one(entries: Iterable[KeyValue | ShardBatch]) -> ShardBatch:
+    records = []
+    for entry in entries:
+        assert not isinstance(entry, ShardBatch), "records of transactions are apart"
+        records.append(entry)
+    return ShardBatch(tuple(records))
 
 
 def size_bytes(record: KeyValue) -> int:

@@ -169,7 +169,7 @@ class GroupMachine:
     def _with_members(self, group_id: str) -> ConsumerGroup | None:
         """The consumer group, unless it is empty: then it gives way to a classic one."""
         group = self.groups.of_kind(ConsumerGroup, group_id)
-        return None if group is None or group.is_empty else group
+        return group if group is not None and group.members else None
 
     def consumer_heartbeat(self, now_ms: int, token: Token, beat: consumer_heartbeat.Heartbeat) -> GroupEffects:
         """Replies a ConsumerGroupHeartbeatResponse."""
