@@ -17,8 +17,8 @@ def check_listeners(config: Config, roles: Iterable[str]) -> None:
     if found:
         raise ConfigError(
             f"{'; '.join(dict.fromkeys(found))}: without TLS and a login, every machine that reaches this one could "
-            "use it. Listen on the loopback, or open it in a network that you trust with --insecure "
-            "(allow.insecure.listeners=true)."
+            "use it. Listen on the loopback, have clients log in (tailrace up --secure), or open it in a network that "
+            "you trust with --insecure (allow.insecure.listeners=true)."
         )
 
 

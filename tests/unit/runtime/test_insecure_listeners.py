@@ -30,6 +30,7 @@ def test_the_loopback_needs_no_word(listen: str) -> None:
 def test_another_address_is_refused_with_what_can_be_done(listen: str) -> None:
     said = refusal({"gateway.listen": listen})
     assert "(Kafka clients)" in said and "(REST API and console)" in said and "--insecure" in said
+    assert "--secure" in said
 
 
 @pytest.mark.parametrize("settings", [{"gateway.listen": OPEN}, {"health.listen": OPEN}])
