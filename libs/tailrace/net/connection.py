@@ -54,7 +54,7 @@ class Listener(Protocol):
     service: Service
     hot: HotHandlers
     connections: set[Connection]
-    not_kafka: SeldomWarning
+    refusals: SeldomWarning  # of what needs no login
 
     def opened(self, connection: Connection) -> None:
         """Counts a connection in, or closes it."""
@@ -289,7 +289,7 @@ class Connection(Answering):
                 self._service.end_of_read()
         except codec.Malformed as malformed:
             self._service.end_of_read()
-            self._refuse(str(malformed), self._server.not_kafka.say if isinstance(malformed, NotKafka) else None)
+            self._refuse(str(malformed), self._server.refusals.say if isinstance(malformed, NotKafka) else None)
             return
         except Exception:  # a hot handler's bug: the frame must not be found here again
             self._service.log.exception("request failed")
@@ -500,6 +500,8 @@ class Connection(Answering):
 
         say: writes the line, where it is not to be one for each client.
         """
+        if say is None and self.session.authentication is not _COMPLETE:
+            say = self._server.refusals.say
         say = say or partial(self._service.log.warning, "connection closed")
         say(why=why, client=self.session.identity.client)
         self._filled = 0

@@ -82,7 +82,7 @@ class Server:
         self._closing = False
         self._encryption = encryption
         self._encrypted: list[EncryptedListener] = []
-        self.not_kafka = SeldomWarning(service.log, loop_ms, "connection closed")
+        self.refusals = SeldomWarning(service.log, loop_ms, "connection closed")
         self.most_descriptor = most_descriptor()
         self._refused = SeldomWarning(service.log, loop_ms, "connection closed")
         RequestMemoryWatch(service.memory.requests)
@@ -98,7 +98,7 @@ class Server:
             connection.close()
             return
         if len(self.connections) >= self.service.max_connections:
-            self.service.log.warning("connection closed", why=f"{len(self.connections)} connections are open")
+            self._refused.say(why=f"{len(self.connections)} connections are open")
             connection.close()
             return
         if self._few_descriptors(connection) and not make_room(self.connections):
@@ -147,7 +147,7 @@ class Server:
         """Whether max.connections are open, with those that have yet to finish their handshake; then it is closed."""
         if len(self.connections) + handshakes < self.service.max_connections:
             return False
-        self.service.log.warning("connection closed", why=f"{self.service.max_connections} connections are open")
+        self._refused.say(why=f"{self.service.max_connections} connections are open")
         sock.close()
         return True
 

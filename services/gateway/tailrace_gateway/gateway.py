@@ -138,7 +138,7 @@ class Gateway(ABC):
         self.table = table()
         self.suspects = Suspects(self)
         self.encoded = EncodedTopics()
-        self.not_kafka = SeldomWarning(parts.log, parts.clock.monotonic_ms, "connection closed")
+        self.refusals = SeldomWarning(parts.log, parts.clock.monotonic_ms, "connection closed")
         self.large = Large()
         self.fenced_at_ms: dict[int, float] = {}
         self.away_since_ms: dict[int, float] = {}

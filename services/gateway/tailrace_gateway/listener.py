@@ -156,7 +156,7 @@ class GatewayListener:
         if self.throttled.refused(sock, peer[0], node_id, room):
             return
         if len(self.throttled) >= room:
-            gateway.log.warning("connection closed", why="max.connections are open", client=str(Address(*peer[:2])))
+            self._refused.say(why="max.connections are open", client=str(Address(*peer[:2])))
             sock.close()
             return
         with contextlib.suppress(OSError):

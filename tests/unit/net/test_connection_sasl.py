@@ -7,12 +7,14 @@ from collections.abc import Iterable
 
 import pytest
 import structlog
+from structlog.testing import capture_logs
 
 from support.sasl import ALL, authenticator, login, spoken, user
 from tailrace.net.connection import Connection
 from tailrace.net.context import Context
 from tailrace.net.dispatch import Service
 from tailrace.net.limits.role_memory import RoleMemory
+from tailrace.net.limits.seldom import LINES
 from tailrace.net.sasl.opening import sasl_handlers
 from tailrace.net.sasl.settings import SaslSettings
 from tailrace.net.server import Server
@@ -25,9 +27,9 @@ HEARTBEAT = bytes(codec.encode_request(HeartbeatRequest(group_id="g", member_id=
 
 
 async def talk(
-    parts: Iterable[bytes], answers: int = 3, who: tuple[str, str] = ("alice", "right")
+    parts: Iterable[bytes], answers: int = 3, who: tuple[str, str] = ("alice", "right"), clients: int = 1
 ) -> tuple[list[bytes], list[str]]:
-    """The answers, and the principals whose heartbeats were handled."""
+    """The answers to the last client, and the principals whose heartbeats were handled."""
     sasl = authenticator(SystemClock(), SaslSettings(ALL, failed_delay_ms=0), user(*who))
     principals: list[str] = []
 
@@ -38,13 +40,15 @@ async def talk(
     handlers = {ApiKey.HEARTBEAT: heartbeat, **sasl_handlers(sasl)}
     log = structlog.get_logger()
     server = Server(Service(None, handlers, APIS, log, memory=RoleMemory(), sasl=sasl, internal=False))
-    ours, theirs = socket.socketpair()
-    ours.setblocking(False)
-    theirs.setblocking(False)
-    connection = Connection(server)
-    await server.adopt(theirs, connection)
-    sasl.begin(connection.session)
-    got = await spoken(ours, parts, lambda found: len(found) >= answers)
+    got: list[bytes] = []
+    for _ in range(clients):
+        ours, theirs = socket.socketpair()
+        ours.setblocking(False)
+        theirs.setblocking(False)
+        connection = Connection(server)
+        await server.adopt(theirs, connection)
+        sasl.begin(connection.session)
+        got = await spoken(ours, parts, lambda found: len(found) >= answers)
     await server.close()
     sasl.close()
     return got, principals
@@ -72,6 +76,13 @@ async def test_after_a_wrong_password_nothing_is_handled(raw: bool) -> None:
 
 async def test_before_a_login_nothing_is_handled() -> None:
     assert await talk([HEARTBEAT]) == ([], [])
+
+
+@pytest.mark.parametrize("parts", [[HEARTBEAT], [login("alice", "wrong", raw=True)]])
+async def test_clients_that_are_closed_before_their_login_are_some_lines(parts: list[bytes]) -> None:
+    with capture_logs() as lines:
+        assert (await talk(parts, clients=2 * LINES))[1] == []
+    assert sum(line["event"] == "connection closed" for line in lines) == LINES
 
 
 async def test_before_a_login_no_large_frame_is_read() -> None:

@@ -22,6 +22,7 @@ from tailrace.access.scram import REFUSED
 from tailrace.clock import Clock
 from tailrace.errors import ErrorCode
 from tailrace.net.identity import principal_of
+from tailrace.net.limits.seldom import SeldomWarning
 from tailrace.net.sasl.counts import SaslCounts
 from tailrace.net.sasl.settings import SaslSettings
 from tailrace.net.session import AuthenticationState, ClientSession
@@ -56,7 +57,7 @@ class SaslAuthenticator:
         self.counts = SaslCounts()
         self._credentials = credentials
         self._clock = clock
-        self._log = log
+        self._failures = SeldomWarning(log, clock.monotonic_ms, "authentication failed")
         self._new_nonce = new_nonce
         # PBKDF2 of PLAIN, one at a time: at most one check waits for each connection, and each connection has its
         # deadline.
@@ -165,8 +166,7 @@ class SaslAuthenticator:
 
     async def _failed(self, session: ClientSession, mechanism: str, username: str, why: str) -> None:
         self.counts.failed(mechanism, again=bool(session.identity.sasl_mechanism))
-        self._log.warning(
-            "authentication failed",
+        self._failures.say(
             client=session.identity.client,
             mechanism=mechanism,
             user=_shown(username),

@@ -111,7 +111,7 @@ class ClientLink(Link):
             try:
                 consumed, out = requests.scan(buffer.view, end)
             except NotKafka as wrong:
-                self.refuse(str(wrong), self.gateway.not_kafka.say)
+                self.refuse(str(wrong), self.gateway.refusals.say)
                 return end
             except Malformed as wrong:
                 self.refuse(str(wrong))
@@ -403,6 +403,8 @@ class ClientLink(Link):
     def refuse(self, why: str, say: Callable[..., None] | None = None) -> None:
         """Closes with one line that says who and why; say: writes it, where it is not to be one for each client."""
         if not self.closed:
+            if say is None and self.session.authentication is not AuthenticationState.COMPLETE:
+                say = self.gateway.refusals.say
             (say or partial(self.gateway.log.warning, "connection closed"))(
                 why=why,
                 client=self.session.identity.client,

@@ -9,11 +9,13 @@ from uuid import UUID
 
 import pytest
 import structlog
+from structlog.testing import capture_logs
 
 from support.gateway import BOOT_ID, ScriptedFollower
 from support.sasl import ALL, authenticator, login, spoken, user
 from tailrace.metadata.image import BrokerImage, MetadataImage
 from tailrace.net.identity import Identity
+from tailrace.net.limits.seldom import LINES
 from tailrace.net.quotas.meter import UNMETERED, Meter
 from tailrace.net.sasl.settings import SaslSettings
 from tailrace.runtime.clock import SystemClock
@@ -27,9 +29,9 @@ DESCRIBE = bytes(codec.encode_request(DescribeClusterRequest(), 0, 9, "c"))
 
 
 async def talk(
-    parts: Iterable[bytes], answers: int = 3, who: tuple[str, str] = ("alice", "right")
+    parts: Iterable[bytes], answers: int = 3, who: tuple[str, str] = ("alice", "right"), clients: int = 1
 ) -> tuple[list[bytes], list[str]]:
-    """The answers, and the users whose meters were looked for."""
+    """The answers to the last client, and the users whose meters were looked for."""
     users: list[str] = []
 
     def meter_of(broker_id: int, client_id: bytes, user: str = "") -> Meter:
@@ -50,15 +52,17 @@ async def talk(
         boot_id=BOOT_ID,
     )
     gateway = AnsweringGateway(parts_of_it)
-    ours, theirs = socket.socketpair()
-    ours.setblocking(False)
-    theirs.setblocking(False)
-    link = ClientLink(theirs, gateway, Identity(listener="CLIENT", node_id=0))
-    gateway.sasl.begin(link.session)
-    gateway.connections.add(link)
-    link.start()
-    got = await spoken(ours, parts, lambda found: len(found) >= answers)
-    link.close()
+    got: list[bytes] = []
+    for _ in range(clients):
+        ours, theirs = socket.socketpair()
+        ours.setblocking(False)
+        theirs.setblocking(False)
+        link = ClientLink(theirs, gateway, Identity(listener="CLIENT", node_id=0))
+        gateway.sasl.begin(link.session)
+        gateway.connections.add(link)
+        link.start()
+        got = await spoken(ours, parts, lambda found: len(found) >= answers)
+        link.close()
     gateway.sasl.close()
     return got, users
 
@@ -85,6 +89,13 @@ async def test_after_a_wrong_password_nothing_is_answered(raw: bool) -> None:
 
 async def test_before_a_login_nothing_is_answered() -> None:
     assert (await talk([DESCRIBE]))[0] == []
+
+
+@pytest.mark.parametrize("parts", [[DESCRIBE], [login("alice", "wrong", raw=True)]])
+async def test_clients_that_are_closed_before_their_login_are_some_lines(parts: list[bytes]) -> None:
+    with capture_logs() as lines:
+        assert "alice" not in (await talk(parts, clients=2 * LINES))[1]
+    assert sum(line["event"] == "connection closed" for line in lines) == LINES
 
 
 async def test_before_a_login_no_large_frame_is_read() -> None:

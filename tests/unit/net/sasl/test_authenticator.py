@@ -18,6 +18,7 @@ from tailrace.clock import ManualClock
 from tailrace.errors import ErrorCode
 from tailrace.net.identity import ANONYMOUS, Identity
 from tailrace.net.limits.role_memory import RoleMemory
+from tailrace.net.limits.seldom import LINES
 from tailrace.net.sasl.authenticator import SaslAuthenticator
 from tailrace.net.sasl.settings import SaslSettings
 from tailrace.net.session import AUTHENTICATION_MS, AuthenticationState, ClientSession
@@ -104,6 +105,17 @@ async def test_another_password_or_user_has_one_answer_and_a_line(mechanism: str
     assert world.counted("failed_sasl_authentication") == {mechanism: 1}
     with pytest.raises(Malformed, match="authentication failed"):
         await world.handshake()
+
+
+async def test_a_flood_of_refused_logins_is_some_lines_and_every_one_is_counted() -> None:
+    world = World()
+    with capture_logs() as lines:
+        for _ in range(3 * LINES):
+            client = ClientSession(Holder(), RoleMemory(), Identity(), clock=world.clock)
+            world.sasl.begin(client)
+            await world.sasl.handshake(SaslHandshakeRequest(mechanism="GSSAPI"), 1, client)
+    assert len(lines) == LINES
+    assert world.counted("failed_sasl_authentication") == {"unsupported": 3 * LINES}
 
 
 async def test_a_users_name_cannot_write_to_the_terminal_of_a_log() -> None:
