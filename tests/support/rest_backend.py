@@ -63,6 +63,9 @@ class MemoryBackend:
     def image(self) -> MetadataImage:
         return self._image
 
+    def leader(self, topic: str, partition: int) -> int:
+        return self._image.leader(topic, partition)
+
     async def state(self) -> ClusterState:
         return state_of(self._image, self.min_insync_replicas)
 

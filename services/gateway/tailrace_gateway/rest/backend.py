@@ -36,7 +36,11 @@ class AdminBackend(Protocol):
     """
 
     def image(self) -> MetadataImage:
-        """The newest image; it never waits."""
+        """The newest image, with the topics that the user may describe; it never waits."""
+        ...
+
+    def leader(self, topic: str, partition: int) -> int:
+        """The broker that leads a partition of any topic, -1 for none: which one is asked, not what is shown."""
         ...
 
     async def state(self) -> ClusterState:

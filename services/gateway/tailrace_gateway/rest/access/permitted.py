@@ -34,6 +34,7 @@ class PermittedAdmin:
         self._authorizer = authorizer
         self._principal = principal
         self._client_host = client_host
+        self._filtered: tuple[MetadataImage, MetadataImage] | None = None  # an image, and as the user may see it
 
     def _authorized(self, operation: AclOperation, resource_type: ResourceType, name: str) -> bool:
         return self._authorizer.authorize(self._principal, self._client_host, operation, resource_type, name)
@@ -43,8 +44,16 @@ class PermittedAdmin:
             raise ApiError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
 
     def image(self) -> MetadataImage:
-        """Without the topics that the user may not describe, and without quotas that it may not see."""
+        """Without the topics that the user may not describe, and without quotas that it may not see.
+
+        Each image is filtered once: that asks for the right to every topic of the cluster.
+        """
         image = self._backend.image()
+        if self._filtered is None or self._filtered[0] is not image:
+            self._filtered = image, self._visible(image)
+        return self._filtered[1]
+
+    def _visible(self, image: MetadataImage) -> MetadataImage:
         topics = {
             name: topic
             for name, topic in image.topics.items()
@@ -53,6 +62,9 @@ class PermittedAdmin:
         names = {topic_id: name for topic_id, name in image.topic_names.items() if name in topics}
         sees_quotas = self._authorized(AclOperation.DESCRIBE_CONFIGS, ResourceType.CLUSTER, CLUSTER_NAME)
         return replace(image, topics=topics, topic_names=names, quotas=image.quotas if sees_quotas else {})
+
+    def leader(self, topic: str, partition: int) -> int:
+        return self._backend.leader(topic, partition)
 
     async def state(self) -> ClusterState:
         self._check_cluster(AclOperation.DESCRIBE)

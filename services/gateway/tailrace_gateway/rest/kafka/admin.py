@@ -55,6 +55,9 @@ class GatewayAdmin:
     def image(self) -> MetadataImage:
         return self._gateway.image
 
+    def leader(self, topic: str, partition: int) -> int:
+        return self._gateway.image.leader(topic, partition)
+
     async def state(self) -> ClusterState:
         return await self.run(partial(state_of, self._gateway.image, self._min_insync_replicas))
 

@@ -94,8 +94,7 @@ async def lags(
     """
     offsets = {key: offset for key, offset in (await committed(backend, group.group_id)).items() if only in (None, key)}
     ends = await log_offsets(backend, offsets, read_committed=read_committed)
-    image = backend.image()
-    leaders = {key: image.leader(*key) for key in offsets}
+    leaders = {key: backend.leader(*key) for key in offsets}
     timestamps = await next_timestamps(backend.ask_broker, unread(leaders, offsets, ends))
     return partition_lags(group, offsets, ends, timestamps, only)
 
@@ -122,7 +121,7 @@ async def log_offsets(
     """The offsets at a timestamp, asked of each leader once; LEADER_NOT_AVAILABLE where there is none."""
     by_leader: dict[int, list[TopicPartition]] = defaultdict(list)
     for topic, partition in wanted:
-        leader = backend.image().leader(topic, partition)
+        leader = backend.leader(topic, partition)
         if leader < 0:
             raise ApiError(ErrorCode.LEADER_NOT_AVAILABLE, f"{topic}-{partition} has no leader.")
         by_leader[leader].append((topic, partition))

@@ -131,7 +131,7 @@ async def _append(
     request = ProduceRequest(
         transactional_id=None, acks=ACKS_ALL, timeout_ms=TIMEOUT_MS, topic_data=[row(name=name, partition_data=[data])]
     )
-    leader = backend.image().leader(name, partition)
+    leader = backend.leader(name, partition)
     try:
         if leader < 0:
             raise ApiError(ErrorCode.LEADER_NOT_AVAILABLE, f"{name}-{partition} has no leader.")

@@ -10,9 +10,12 @@ import pytest
 from support.authorizers import Recorder
 from support.rest_backend import MemoryBackend, MemoryGroup
 from tailrace.errors import ApiError, ErrorCode
+from tailrace.kafka.described_groups import DescribedGroup
 from tailrace.records.record import Record, build
 from tailrace.wire import messages as m
 from tailrace_gateway.rest.access.permitted import PermittedAdmin
+from tailrace_gateway.rest.kafka import groups, offset_resets, records
+from tailrace_gateway.rest.models import ResetWish
 
 ALICE = "User:alice"
 CLUSTER = "kafka-cluster"
@@ -38,6 +41,33 @@ def test_the_image_has_the_topics_that_the_user_may_describe(backend: MemoryBack
     assert set(image.topic_names.values()) == {"orders"}
     hidden = backend.image().topics["secrets"].topic_id
     assert image.topic("secrets") is None and image.topic_by_id(hidden) is None
+
+
+GROUP = DescribedGroup("g", "EMPTY", "CLASSIC", "consumer", "", [])
+MANY = 50
+LOOPS: list[Callable[[PermittedAdmin], Any]] = [
+    lambda to: groups.lags(to, GROUP),
+    lambda to: offset_resets.reset(to, "g", ResetWish(to="EARLIEST"), 0),
+    lambda to: records.produce(to, to.image().topics["orders"], [(n, Record(timestamp=1)) for n in range(MANY)]),
+]
+
+
+@pytest.mark.parametrize("request_of", LOOPS, ids=["lags", "reset", "produce"])
+async def test_a_request_about_many_partitions_filters_the_topics_once(
+    backend: MemoryBackend, request_of: Callable[[PermittedAdmin], Any]
+) -> None:
+    backend.set_topic("orders", MANY)
+    backend.groups["g"] = MemoryGroup(offsets={("orders", n): 0 for n in range(MANY)})
+    authorizer = Recorder(lambda asked: asked.name != "secrets")
+    await request_of(PermittedAdmin(backend, authorizer, ALICE, "127.0.0.1"))
+    assert [asked.name for asked in authorizer.asked].count("secrets") == 1
+
+
+async def test_a_change_of_the_topics_is_seen_within_a_request(backend: MemoryBackend) -> None:
+    user = admin(backend, ("DESCRIBE", "TOPIC", "orders"), ("DESCRIBE", "TOPIC", "new"))
+    assert set(user.image().topics) == {"orders"}
+    backend.set_topic("new", 1)
+    assert set(user.image().topics) == {"orders", "new"}
 
 
 @pytest.mark.parametrize("may", [True, False])
