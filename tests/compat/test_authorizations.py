@@ -16,7 +16,7 @@ from typing import Any, Final, NamedTuple
 import pytest
 
 from support import kafka_peer
-from support.authorizers import table
+from support.authorizers import ANY, table
 from support.batches import batch
 from support.java_tools import ACLS, JavaTools, Shell
 from support.kafka_peer import KafkaPeer
@@ -336,7 +336,10 @@ def asked(side: Side, api: str, version: int, fields: dict[str, Any]) -> Seen | 
 def rights(api: str) -> list[Right]:
     """Those of the API's rows, asked for or only documented."""
     rows = [row for row in table() if row.api == api and row.operation]
-    return [(AclOperation[row.operation], ResourceType[row.resource], row.name or "any-topic") for row in rows]
+    return [
+        (AclOperation[row.operation], ResourceType[row.resource], "any-topic" if row.name == ANY else row.name)
+        for row in rows
+    ]
 
 
 def delete_all(side: Side) -> None:

@@ -10,6 +10,7 @@ from typing import NamedTuple
 from tailrace.access.authorizer import Denied, Grants
 from tailrace.access.resources import AclOperation, ResourceType
 
+ANY = "(any)"  # in place of a name: the right to some resource of the type
 TABLE = Path(__file__).parent.parent / "unit/access/authorizations.tsv"
 
 
@@ -34,6 +35,11 @@ class Recorder:
         asked = Asked(operation.name, resource_type.name, name)
         self.asked.append(asked)
         return self._grants is not None and self._grants(asked)
+
+    def authorize_by_resource_type(
+        self, principal: str, client_host: str, operation: AclOperation, resource_type: ResourceType
+    ) -> bool:
+        return self.authorize(principal, client_host, operation, resource_type, ANY)
 
     def grants(self, principal: str, client_host: str) -> Grants:
         """Nothing is remembered."""

@@ -9,6 +9,8 @@ from tailrace.access.resources import AclOperation, ResourceType
 
 # Whether the client at hand may do that with the resource of that type and name.
 Authorized: TypeAlias = Callable[[AclOperation, ResourceType, str], bool]
+# Whether it may do that with some resource of that type.
+AuthorizedByType: TypeAlias = Callable[[AclOperation, ResourceType], bool]
 
 
 class Grants:
@@ -41,6 +43,11 @@ class Authorizer(Protocol):
         self, principal: str, client_host: str, operation: AclOperation, resource_type: ResourceType, name: str
     ) -> bool:
         """Whether the principal may do it from that host. Called from any thread."""
+
+    def authorize_by_resource_type(
+        self, principal: str, client_host: str, operation: AclOperation, resource_type: ResourceType
+    ) -> bool:
+        """Whether the principal may do it to some resource of the type, as IDEMPOTENT_WRITE is implied (KIP-679)."""
 
     def grants(self, principal: str, client_host: str) -> Grants:
         """What is remembered of a client by the present rules."""

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeAlias
 from uuid import UUID
 
-from tailrace.access.authorizer import Authorized, Denied
+from tailrace.access.authorizer import Authorized, AuthorizedByType, Denied
 from tailrace.access.resources import CLUSTER_NAME, FAILED, OPERATIONS, AclOperation, ResourceType
 from tailrace.errors import ErrorCode
 
@@ -26,6 +26,7 @@ class Access(NamedTuple):
     """The client that asks, and the version in which it does."""
 
     authorized: Authorized
+    authorized_by_type: AuthorizedByType
     version: int
     topic_name: TopicName
 
@@ -68,10 +69,11 @@ def granted(authorized: Authorized, resource_type: ResourceType, name: str) -> s
 
 
 def field(name: str) -> NameOf:
-    """The resource's name is a field of the row; where the field is empty nothing is checked."""
+    """The resource's name is a field of the row, be it empty; where the field is null nothing is checked."""
 
     def name_of(row: object, version: int, topic_name: TopicName) -> str | None:
-        return getattr(row, name) or None
+        found: str | None = getattr(row, name)
+        return found
 
     return name_of
 
@@ -87,11 +89,12 @@ def the_cluster(row: object, version: int, topic_name: TopicName) -> str | None:
 
 
 def topic(row: object, version: int, topic_name: TopicName) -> str | None:
-    """A topic by its name, or by its id."""
-    name = getattr(row, "name", None) or getattr(row, "topic", None)
-    if name or (topic_id := getattr(row, "topic_id", None)) is None:
-        return name or None
-    return topic_name(topic_id)
+    """A topic by its name, or by its id; an empty name is one where there is no id."""
+    name: str | None = getattr(row, "name", None)
+    if name is None:
+        name = getattr(row, "topic", None)
+    topic_id = getattr(row, "topic_id", None)
+    return name if name or topic_id is None else topic_name(topic_id)
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,13 +104,13 @@ class Whole(Check):
     resource_type: ResourceType
     operations: tuple[AclOperation, ...]
     name_of: NameOf = the_cluster
-    any_of: tuple[tuple[AclOperation, ResourceType, str], ...] = ()  # any of these will do instead
+    or_any: tuple[AclOperation, ResourceType] | None = None  # the right to some resource of a type will do instead
 
     def before(self, request: object, access: Access) -> Left:
         name = self.name_of(request, access.version, access.topic_name)
         if name is None or any(access.authorized(one, self.resource_type, name) for one in self.operations):
             return Left(request)
-        if any(access.authorized(*one) for one in self.any_of):
+        if self.or_any is not None and access.authorized_by_type(*self.or_any):
             return Left(request)
         denied = Denied(self.operations[0], self.resource_type, name)
         return Left(None, [RefusedPart(request, FAILED[self.resource_type], denied)])

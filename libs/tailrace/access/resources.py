@@ -44,7 +44,6 @@ class ResourceType(IntEnum):
 
 
 CLUSTER_NAME: Final = "kafka-cluster"  # the only resource of its type
-ANY_NAME: Final = ""  # asks for the right to one resource of the type at least (authorizeByResourceType)
 
 FAILED: Final[Mapping[ResourceType, ErrorCode]] = {
     ResourceType.TOPIC: ErrorCode.TOPIC_AUTHORIZATION_FAILED,

@@ -24,7 +24,7 @@ from tailrace.access.checks import (
     itself,
     topic,
 )
-from tailrace.access.resources import ANY_NAME, CLUSTER_NAME, FAILED, AclOperation, ResourceType
+from tailrace.access.resources import CLUSTER_NAME, FAILED, AclOperation, ResourceType
 from tailrace.errors import ErrorCode
 from tailrace.wire.apis import ApiKey
 
@@ -43,7 +43,7 @@ def _broker_of_transactions(request: Any, version: int, topic_name: TopicName) -
 
 
 def _idempotent(request: Any, version: int, topic_name: TopicName) -> str | None:
-    return CLUSTER_NAME if not request.transactional_id else None
+    return CLUSTER_NAME if request.transactional_id is None else None
 
 
 def _config_resource(row: Any) -> ResourceType | None:
@@ -187,7 +187,7 @@ RULES: Final[Mapping[int, tuple[Check, ...]]] = {
     ApiKey.DELETE_RECORDS: (_topics(_O.DELETE),),
     ApiKey.INIT_PRODUCER_ID: (
         _TRANSACTION,
-        Whole(_CLUSTER, (_O.IDEMPOTENT_WRITE,), _idempotent, ((_O.WRITE, _TOPIC, ANY_NAME),)),
+        Whole(_CLUSTER, (_O.IDEMPOTENT_WRITE,), _idempotent, (_O.WRITE, _TOPIC)),
     ),
     ApiKey.OFFSET_FOR_LEADER_EPOCH: (_topics(_O.DESCRIBE, unless=_O.CLUSTER_ACTION),),
     ApiKey.ADD_PARTITIONS_TO_TXN: (

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from tailrace.access.acls import ALL_USERS, WILDCARD, Acl, AclPermission, PatternType
 from tailrace.access.hosts import covers
 from tailrace.access.image import AclImage, ByPrincipal
-from tailrace.access.resources import ANY_NAME, AclOperation, ResourceType
+from tailrace.access.resources import AclOperation, ResourceType
 
 
 def super_users(value: str) -> frozenset[str]:
@@ -31,11 +31,9 @@ class StandardAuthorizer:
     def authorize(
         self, principal: str, client_host: str, operation: AclOperation, resource_type: ResourceType, name: str
     ) -> bool:
-        """Whether a client may do it to the resource with that name, or to any of the type."""
+        """Whether a client may do it to the resource with that name, be the name empty."""
         if principal in self.super_users:
             return True
-        if name == ANY_NAME:
-            return self._authorize_by_type(principal, client_host, operation, resource_type)
         allowed = found = False
         for by_principal in self.acls.of(resource_type).on(name):
             found = True
@@ -46,11 +44,13 @@ class StandardAuthorizer:
                     allowed = True
         return allowed or (self.allow_everyone and not found)
 
-    def _authorize_by_type(
-        self, principal: str, host: str, operation: AclOperation, resource_type: ResourceType
+    def authorize_by_resource_type(
+        self, principal: str, client_host: str, operation: AclOperation, resource_type: ResourceType
     ) -> bool:
-        """Whether a client may do it to some resource of the type: IDEMPOTENT_WRITE is implied so (KIP-679)."""
-        if self.authorize(principal, host, operation, resource_type, "hardcode"):  # Kafka's own name for no resource
+        """Whether a client may do it to some resource of the type: looks at every ACL of the type."""
+        if self.authorize(
+            principal, client_host, operation, resource_type, "hardcode"
+        ):  # Kafka's own name for no resource
             return True
         denied: set[tuple[PatternType, str]] = set()
         allowed: set[tuple[PatternType, str]] = set()
@@ -60,7 +60,7 @@ class StandardAuthorizer:
             (PatternType.PREFIXED, patterns.prefixed),
         ):
             for name, by_principal in by_name.items():
-                for acl in _about(by_principal, principal, host):
+                for acl in _about(by_principal, principal, client_host):
                     if acl.operation in (AclOperation.ALL, operation):
                         (denied if acl.permission is AclPermission.DENY else allowed).add((pattern_type, name))
         everything = (PatternType.LITERAL, WILDCARD)

@@ -126,7 +126,8 @@ async def answer(service: Service, request: Any, context: Context) -> Any:
 async def _authorized(service: Service, request: Any, context: Context) -> Any:
     """The answer to a client that may not do everything: what it may do is done, the rest of the request is refused."""
     key, version = context.api_key, context.api_version
-    access = Access(context.connection.session.authorized, version, service.topic_name)
+    session = context.connection.session
+    access = Access(session.authorized, session.authorized_by_resource_type, version, service.topic_name)
     left = rules.before(key, request, access)
     response = None
     if left.request is not None:
@@ -138,7 +139,7 @@ async def _authorized(service: Service, request: Any, context: Context) -> Any:
         rules.after(key, left.request, response, access)
     for part, code, denied in left.refused:
         if denied is not None:
-            context.connection.session.on_denied(key, denied)
+            session.on_denied(key, denied)
         refused = await service.large.refuse(part, key, version, code)
         response = refused if response is None else _joined(response, refused)
     return response

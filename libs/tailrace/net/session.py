@@ -213,6 +213,13 @@ class ClientSession:
             return True
         return authorizer.authorize(identity.principal, identity.client_host, operation, resource_type, name)
 
+    def authorized_by_resource_type(self, operation: AclOperation, resource_type: ResourceType) -> bool:
+        """Whether the client may do that with some resource of the type."""
+        authorizer, identity = self._authorizer, self.identity
+        if authorizer is None or identity.is_service:
+            return True
+        return authorizer.authorize_by_resource_type(identity.principal, identity.client_host, operation, resource_type)
+
     def on_denied(self, api_key: int, denied: Denied) -> None:
         """A request of the client's was refused for want of that right."""
         if self._authorizer is not None:

@@ -387,3 +387,26 @@ async def test_authorized_operations_are_those_that_the_client_has() -> None:
     answered = await world.ask(ApiKey.DESCRIBE_GROUPS, *REQUESTS[ApiKey.DESCRIBE_GROUPS][0])
     assert answered.groups[0].authorized_operations == {3, 8}
     assert Asked("DESCRIBE", "CLUSTER", CLUSTER_NAME) not in world.authorizer.asked
+
+
+UNNAMED: list[tuple[ApiKey, int, Any]] = [
+    (ApiKey.DELETE_GROUPS, 2, m.DeleteGroupsRequest(groups_names=[""])),
+    (ApiKey.DESCRIBE_GROUPS, 6, m.DescribeGroupsRequest(groups=[""])),
+    (ApiKey.CONSUMER_GROUP_DESCRIBE, 1, m.ConsumerGroupDescribeRequest(group_ids=[""])),
+    (ApiKey.FIND_COORDINATOR, 4, _FIND(key_type=0, coordinator_keys=[""])),
+    (ApiKey.FIND_COORDINATOR, 3, _FIND(key_type=0, key="")),
+    (ApiKey.OFFSET_COMMIT, 8, m.OffsetCommitRequest(group_id="", topics=[])),
+    (ApiKey.OFFSET_FETCH, 8, m.OffsetFetchRequest(groups=[_FETCH_GROUP(group_id="", topics=[])])),
+    (ApiKey.DESCRIBE_TRANSACTIONS, 0, m.DescribeTransactionsRequest(transactional_ids=[""])),
+    (ApiKey.INIT_PRODUCER_ID, 5, m.InitProducerIdRequest(transactional_id="")),
+    (ApiKey.LIST_OFFSETS, 7, m.ListOffsetsRequest(topics=topics(_LIST, "", partitions=[]))),
+    (ApiKey.CREATE_TOPICS, 7, m.CreateTopicsRequest(topics=topics(_CREATE, ""))),
+]
+
+
+@pytest.mark.parametrize(("key", "version", "request_"), UNNAMED, ids=[f"{row[0].name}-{row[1]}" for row in UNNAMED])
+async def test_an_empty_name_needs_the_right_to_it(key: ApiKey, version: int, request_: Any) -> None:
+    world = World()
+    await world.ask(key, version, request_)
+    asked = {one for one in world.authorizer.asked if one.resource != "CLUSTER"}
+    assert len(asked) == 1 and {one.name for one in asked} == {""} and world.handled == []

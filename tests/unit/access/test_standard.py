@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from random import Random
 
 import pytest
@@ -13,7 +14,7 @@ from support.access.random_acls import Question
 from tailrace.access.acls import ALL_USERS, WILDCARD, Acl, AclPermission, PatternType
 from tailrace.access.hosts import covers
 from tailrace.access.image import AclImage
-from tailrace.access.resources import ANY_NAME, AclOperation, ResourceType
+from tailrace.access.resources import AclOperation, ResourceType
 from tailrace.access.standard import StandardAuthorizer, super_users
 
 TOPIC = ResourceType.TOPIC
@@ -58,7 +59,7 @@ def test_super_users_may_do_all() -> None:
     authorizer = StandardAuthorizer(AclImage().changed([denied]), super_users("User:admin; User:CN=a,O=b ;"))
     for principal, allowed in (("User:admin", True), ("User:CN=a,O=b", True), ("User:alice", False)):
         assert authorizer.authorize(principal, "10.0.0.1", AclOperation.WRITE, TOPIC, "orders") is allowed
-        assert authorizer.authorize(principal, "10.0.0.1", AclOperation.WRITE, TOPIC, ANY_NAME) is allowed
+        assert authorizer.authorize_by_resource_type(principal, "10.0.0.1", AclOperation.WRITE, TOPIC) is allowed
 
 
 @pytest.mark.parametrize(
@@ -85,7 +86,14 @@ def test_the_right_to_some_resource(rules: list[tuple[str, PatternType, AclPermi
         for name, pattern_type, permission in rules
     ]
     authorizer = StandardAuthorizer(AclImage().changed(acls))
-    assert authorizer.authorize("User:alice", "10.0.0.1", AclOperation.WRITE, TOPIC, ANY_NAME) is expected
+    assert authorizer.authorize_by_resource_type("User:alice", "10.0.0.1", AclOperation.WRITE, TOPIC) is expected
+
+
+def test_an_empty_name_is_a_name_as_any_other() -> None:
+    acl = Acl(ResourceType.GROUP, "g1", PatternType.LITERAL, "User:alice", "*", AclOperation.ALL, AclPermission.ALLOW)
+    question = ("User:alice", "10.0.0.1", AclOperation.DELETE, ResourceType.GROUP, "")
+    assert not StandardAuthorizer(AclImage().changed([acl])).authorize(*question)
+    assert StandardAuthorizer(AclImage().changed([replace(acl, name="*")])).authorize(*question)
 
 
 def test_an_authorizer_takes_a_new_image() -> None:

@@ -6,7 +6,7 @@ the same, so that a Produce or Fetch does not ask for its topics again.
 
 from __future__ import annotations
 
-from typing import Final, Protocol
+from typing import Final, Protocol, TypeAlias
 
 from tailrace.access.authorizer import Denied, Grants
 from tailrace.access.image import AclImage
@@ -16,6 +16,8 @@ from tailrace.metadata.image import MetadataImage
 from tailrace.net.authorization.denials import Denials
 
 MAX_GRANTS: Final = 100_000  # of a role; then all are forgotten
+MAX_BY_TYPE: Final = 10_000  # verdicts by type of resource, likewise: each looks at every ACL
+ByType: TypeAlias = dict[tuple[str, str, AclOperation, ResourceType], bool]
 
 
 class FollowedMetadata(Protocol):
@@ -37,14 +39,32 @@ class ImageAuthorizer:
         self._granted: dict[tuple[str, str], Grants] = {}
         self._granted_by: AclImage | None = None
         self._count = 0
+        self._by_type: tuple[AclImage | None, ByType] = None, {}
 
     def authorize(
         self, principal: str, client_host: str, operation: AclOperation, resource_type: ResourceType, name: str
     ) -> bool:
+        return self._present().authorize(principal, client_host, operation, resource_type, name)
+
+    def _present(self) -> StandardAuthorizer:
         acls, standard = self._source.image.acls, self._standard
         if standard.acls is not acls:
             standard = self._standard = standard.with_acls(acls)
-        return standard.authorize(principal, client_host, operation, resource_type, name)
+        return standard
+
+    def authorize_by_resource_type(
+        self, principal: str, client_host: str, operation: AclOperation, resource_type: ResourceType
+    ) -> bool:
+        standard = self._present()
+        acls, verdicts = self._by_type
+        if acls is not standard.acls or len(verdicts) >= MAX_BY_TYPE:
+            verdicts = {}
+            self._by_type = standard.acls, verdicts
+        question = principal, client_host, operation, resource_type
+        verdict = verdicts.get(question)
+        if verdict is None:
+            verdict = verdicts[question] = standard.authorize_by_resource_type(*question)
+        return verdict
 
     def grants(self, principal: str, client_host: str) -> Grants:
         acls = self._source.image.acls

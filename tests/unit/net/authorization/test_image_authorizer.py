@@ -14,7 +14,7 @@ from support.access import random_acls
 from support.sessions import Holder
 from tailrace.access.acls import Acl, AclPermission, PatternType
 from tailrace.access.authorizer import Authorizer, Denied
-from tailrace.access.image import AclImage
+from tailrace.access.image import AclImage, Patterns
 from tailrace.access.resources import AclOperation, ResourceType
 from tailrace.access.standard import StandardAuthorizer
 from tailrace.clock import Clock
@@ -102,6 +102,38 @@ def test_what_is_remembered_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
         assert len(session.grants.read) <= 10
         first = first if first.read else session.grants
     assert first.rules is None  # one that was dropped holds no longer
+
+
+class CountedAcls(AclImage):
+    """Counts the questions by type, each of which looks at all ACLs."""
+
+    __slots__ = ("looks",)
+    looks: int
+
+    def of(self, resource_type: ResourceType) -> Patterns:
+        object.__setattr__(self, "looks", getattr(self, "looks", 0) + 1)
+        return super().of(resource_type)
+
+
+def test_a_verdict_by_type_is_remembered_until_the_acls_change(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(image_authorizer, "MAX_BY_TYPE", 10)
+    acls = CountedAcls(AclImage().changed([replace(READ, operation=AclOperation.WRITE)]).types)
+    source = Source()
+    source.image = replace(source.image, acls=acls)
+    authorizer = authorizer_of(source)
+    session, other = session_of(authorizer), session_of(authorizer, "User:b")
+    question = AclOperation.WRITE, ResourceType.TOPIC
+    verdicts = [(session.authorized_by_resource_type(*question), other.authorized_by_resource_type(*question))]
+    looks = acls.looks
+    verdicts += [
+        (session.authorized_by_resource_type(*question), other.authorized_by_resource_type(*question)) for _ in range(9)
+    ]
+    assert verdicts == [(True, False)] * 10 and acls.looks == looks
+    for number in range(10):
+        session_of(authorizer, f"User:{number}").authorized_by_resource_type(*question)
+    assert not other.authorized_by_resource_type(*question) and acls.looks > looks  # bounded, so forgotten once
+    source.change(removed=(replace(READ, operation=AclOperation.WRITE),))
+    assert not session.authorized_by_resource_type(*question)
 
 
 @pytest.mark.parametrize("seed", range(20))

@@ -39,6 +39,9 @@ class PermittedAdmin:
     def _authorized(self, operation: AclOperation, resource_type: ResourceType, name: str) -> bool:
         return self._authorizer.authorize(self._principal, self._client_host, operation, resource_type, name)
 
+    def _authorized_by_type(self, operation: AclOperation, resource_type: ResourceType) -> bool:
+        return self._authorizer.authorize_by_resource_type(self._principal, self._client_host, operation, resource_type)
+
     def _check_cluster(self, operation: AclOperation) -> None:
         if not self._authorized(operation, ResourceType.CLUSTER, CLUSTER_NAME):
             raise ApiError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
@@ -131,7 +134,7 @@ class PermittedAdmin:
         """Asks what may be asked, and takes from the answer what the user may not know."""
         key = message.API_KEY
         version = INTERNAL_APIS[key].max_version if version is None else version
-        access = Access(self._authorized, version, topic_names(self._backend.image))
+        access = Access(self._authorized, self._authorized_by_type, version, topic_names(self._backend.image))
         if key == ApiKey.PRODUCE:
             left = _WRITES.before(message, access)
         elif key in rules.RULES:
