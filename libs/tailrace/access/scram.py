@@ -1,7 +1,7 @@
 """The server's side of SCRAM-SHA-256 and SCRAM-SHA-512 (RFC 5802, RFC 7677), with the extension `tokenauth` (KIP-48).
 
 An exchange has two messages from the client. For a user that does not exist the server takes the same steps, with a
-salt that depends on the name alone, and refuses at the end: so neither time nor answers tell whether a name exists.
+credential of tailrace.access.stand_in, and refuses at the end.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from tailrace.access.refused import AuthenticationRefused
 
 MIN_ITERATIONS: Final = 4096
 MAX_ITERATIONS: Final = 16384
+DEFAULT_ITERATIONS: Final = 4096  # of kafka-configs.sh
 MAX_MESSAGE_BYTES: Final = 4096
 SALT_BYTES: Final = 16
 REFUSED: Final = "Authentication failed during authentication due to invalid credentials with SASL mechanism {}"
@@ -144,12 +145,6 @@ class ScramExchange:
         if not (right and same_header and self._known):
             raise AuthenticationRefused(REFUSED.format(self._mechanism.label))
         return b"v=" + base64.b64encode(_hmac(self._mechanism, self._credential.server_key, authorized))
-
-
-def stand_in(mechanism: ScramMechanism, username: str, secret: bytes, iterations: int) -> ScramCredential:
-    """Stands for the credential of a user that does not exist; the same at each try while the secret stays."""
-    salt = _hmac(mechanism, secret, f"{mechanism.label} {username}".encode())
-    return ScramCredential(salt[:SALT_BYTES], salt, salt, iterations)
 
 
 def _hmac(mechanism: ScramMechanism, key: bytes, message: bytes) -> bytes:

@@ -16,6 +16,7 @@ from kafka.net.sasl.scram import ScramClient
 from tailrace.access import scram
 from tailrace.access.refused import AuthenticationRefused
 from tailrace.access.scram import MECHANISMS, ClientFirst, ScramCredential, ScramExchange, ScramMechanism
+from tailrace.access.stand_in import Shape, stand_in
 
 SECRET = b"of this cluster"
 BOTH = pytest.mark.parametrize("mechanism", list(ScramMechanism), ids=lambda mechanism: mechanism.label)
@@ -31,8 +32,8 @@ def credential(
 def exchange(
     mechanism: ScramMechanism, first: ClientFirst, found: ScramCredential | None, nonce: str = "server"
 ) -> ScramExchange:
-    stand_in = scram.stand_in(mechanism, first.username, SECRET, scram.MIN_ITERATIONS)
-    return ScramExchange(mechanism, first, found or stand_in, known=found is not None, nonce=nonce)
+    absent = stand_in(mechanism, first.username, SECRET, Shape(scram.DEFAULT_ITERATIONS, scram.SALT_BYTES))
+    return ScramExchange(mechanism, first, found or absent, known=found is not None, nonce=nonce)
 
 
 def test_the_exchange_of_rfc_7677() -> None:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-from tailrace.access.scram import SALT_BYTES, ScramMechanism, salted
+from tailrace.access.scram import DEFAULT_ITERATIONS, SALT_BYTES, ScramMechanism, salted
 from tailrace.cli.secure.client_files import FOLDER, PASSWORD, USER
 from tailrace.errors import ErrorCode
 from tailrace.net.address import Address
@@ -16,7 +16,6 @@ from tailrace.private_files import private_folder, write_private
 from tailrace.wire.messages import AlterUserScramCredentialsRequest
 
 _PASSWORD_BYTES: Final = 24  # 32 characters
-_ITERATIONS: Final = 8192
 _ANSWER_MS: Final = 10_000
 
 
@@ -47,9 +46,9 @@ async def set_password(data_dir: Path, controllers: Sequence[Address]) -> str:
     row = AlterUserScramCredentialsRequest.ScramCredentialUpsertion(
         name=USER,
         mechanism=mechanism,
-        iterations=_ITERATIONS,
+        iterations=DEFAULT_ITERATIONS,
         salt=salt,
-        salted_password=salted(mechanism, password, salt, _ITERATIONS),
+        salted_password=salted(mechanism, password, salt, DEFAULT_ITERATIONS),
     )
     await alter_user(controllers, AlterUserScramCredentialsRequest(deletions=[], upsertions=[row]))
     path = password_file(data_dir)

@@ -15,7 +15,15 @@ from typing import Annotated, Final
 
 import typer
 
-from tailrace.access.scram import MAX_ITERATIONS, MECHANISMS, MIN_ITERATIONS, SALT_BYTES, ScramMechanism, salted
+from tailrace.access.scram import (
+    DEFAULT_ITERATIONS,
+    MAX_ITERATIONS,
+    MECHANISMS,
+    MIN_ITERATIONS,
+    SALT_BYTES,
+    ScramMechanism,
+    salted,
+)
 from tailrace.cli.daily.connection import Bootstrap, Json, given, say, table
 from tailrace.cli.daily.nodes import Nodes, nodes
 from tailrace.cli.daily.refusals import RefusedError, Yes, confirm
@@ -72,7 +80,7 @@ def list_users(as_data: Json = False, bootstrap: Bootstrap = None) -> None:
 def create(
     name: Name,
     mechanism: Mechanisms = None,
-    iterations: Iterations = MIN_ITERATIONS,
+    iterations: Iterations = DEFAULT_ITERATIONS,
     password_file: PasswordFile = None,
     data: Data = None,
     bootstrap: Bootstrap = None,
@@ -94,7 +102,7 @@ def create(
 @app.command("password")
 def change_password(
     name: Name,
-    iterations: Iterations = MIN_ITERATIONS,
+    iterations: Iterations = DEFAULT_ITERATIONS,
     password_file: PasswordFile = None,
     bootstrap: Bootstrap = None,
 ) -> None:

@@ -22,6 +22,7 @@ async def test_a_random_password_is_set_and_kept_for_its_owner(
     assert stat.S_IMODE(password_file(tmp_path).stat().st_mode) == 0o600
     (asked,) = controller.asked
     assert (asked.name, asked.mechanism) == ("admin", ScramMechanism.SCRAM_SHA_512)
+    assert asked.iterations == 4096, "as `user create` and kafka-configs.sh: else a challenge tells the first user"
     assert asked.salted_password == salted(ScramMechanism.SCRAM_SHA_512, password, asked.salt, asked.iterations)
     assert await set_password(tmp_path, [address]) != password
 

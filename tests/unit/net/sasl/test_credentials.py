@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from tailrace.access.scram import MIN_ITERATIONS, ScramMechanism
+from collections import Counter
+
+from tailrace.access.scram import DEFAULT_ITERATIONS, ScramMechanism
 from tailrace.metadata.image import MetadataImage
 from tailrace.metadata.records import UserScramCredentialRecord
 from tailrace.net.sasl.credentials import UserCredentials
@@ -19,14 +21,15 @@ def image(**iterations: int) -> MetadataImage:
     return MetadataImage(scram=records)
 
 
-def test_a_user_that_does_not_exist_has_the_iterations_of_most() -> None:
+def test_a_user_that_does_not_exist_has_the_iterations_of_the_users_there_are() -> None:
     present = [image()]
     users = UserCredentials(lambda: present[-1], b"secret")
-    assert users.find("nobody", SHA_256).credential.iterations == MIN_ITERATIONS
+    assert users.find("nobody", SHA_256).credential.iterations == DEFAULT_ITERATIONS
     present.append(image(a=8192, b=8192, c=5000))
-    found = users.find("nobody", SHA_256)
-    assert (found.credential.iterations, found.known) == (8192, False)
-    assert users.find("nobody", SHA_512).credential.iterations == MIN_ITERATIONS
+    drawn = [users.find(f"nobody {number}", SHA_256) for number in range(300)]
+    counts = Counter(found.credential.iterations for found in drawn)
+    assert set(counts) == {5000, 8192} and 60 < counts[5000] < 140 and not any(found.known for found in drawn)
+    assert users.find("nobody", SHA_512).credential.iterations == DEFAULT_ITERATIONS
     assert users.find("c", SHA_256) == (SHA_256, users.find("c", None).credential, True)
 
 
@@ -38,10 +41,10 @@ def test_every_process_of_a_cluster_gives_the_same_salt_for_it() -> None:
     assert len({salt("nobody", b"secret"), salt("noone", b"secret"), salt("nobody", b"other")}) == 3
 
 
-def test_plain_checks_a_user_that_does_not_exist_by_the_hash_of_most() -> None:
-    record = UserScramCredentialRecord("a", SHA_512, b"salt", b"stored", b"server", 8192)
-    strong = MetadataImage(scram={name: {int(SHA_512): record} for name in "ab"})
-    users = UserCredentials(lambda: strong, b"secret")
-    mechanism, credential, known = users.find("nobody", None)
-    assert (mechanism, credential.iterations, known) == (SHA_512, 8192, False)
-    assert UserCredentials(lambda: image(a=8192), b"secret").find("nobody", None).mechanism is SHA_256
+def test_plain_checks_a_user_that_does_not_exist_by_a_hash_and_iterations_of_the_users() -> None:
+    strong = UserScramCredentialRecord("a", SHA_512, b"salt", b"stored", b"server", 8192)
+    both = {**image(b=4096).scram, "a": {int(SHA_512): strong}}
+    users = UserCredentials(lambda: MetadataImage(scram=both), b"secret")
+    drawn = [users.find(f"nobody {number}", None) for number in range(300)]
+    counts = Counter((found.mechanism, found.credential.iterations) for found in drawn)
+    assert set(counts) == {(SHA_256, 4096), (SHA_512, 8192)} and min(counts.values()) > 110
