@@ -7,24 +7,27 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+import threading
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 from uuid import UUID
 
+import pyarrow as pa
 import pytest
 from confluent_kafka import Producer
-from deltalake import DeltaTable
+from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
+from deltalake.exceptions import CommitFailedError
 from pyspark.sql import SparkSession
 
 from support.s3_server import s3_environ
 from support.spark_cluster import SparkCluster
 from support.table_readers import rows_for_all
-from support.topic_tables import TOPIC_ID, FailingStore, JsonCluster, fill
+from support.topic_tables import TOPIC_ID, FailingStore, JsonCluster, commit_partition_0, fill, moved_on, plan_of
 from support.waiting import until
 from tailrace.tables.batch import Batch
 from tailrace.tables.delta import DeltaStore
-from tailrace.tables.store import CommitConflict, StoreFailure
+from tailrace.tables.store import CommitConflict, StoreFailure, TopicStore
 
 VALUES = ([{"a": 1}, b"no", {"a": "x"}, {"b": 1.5}], [{"a": 2}, {"a": 3, "b": 1}, b"[]"])
 ROWS, LETTERS = [(0, 0), (0, 3), (1, 0), (1, 1)], [(0, 1), (0, 2), (1, 2)]
@@ -72,6 +75,62 @@ async def second_writer(location: str) -> None:
 
 async def test_a_second_writer_is_refused(tmp_path: Path) -> None:
     await second_writer(str(tmp_path))
+
+
+def compact(store: TopicStore) -> None:
+    store.maintain()
+
+
+@pytest.mark.parametrize(("move", "more"), [(commit_partition_0, [(0, 1)]), (compact, [])])
+def test_a_second_writer_that_is_behind_in_one_partition_is_refused_there_alone(
+    move: Callable[[TopicStore], None], more: list[tuple[int, int]], tmp_path: Path
+) -> None:
+    """Delta itself compares identifiers with commits after the writer's version only, and move goes past them."""
+    writers = [DeltaStore(str(tmp_path), "t", TOPIC_ID) for _ in range(2)]
+    moved_on(writers[0], writers[1], move)
+    assert kept(str(tmp_path)) == (sorted([(0, 0), (1, 0), (1, 1), (1, 2), *more]), [])
+
+
+def test_a_writer_goes_on_beside_compactions(tmp_path: Path) -> None:
+    """Of its own and of others: its offsets are as it left them."""
+    store, other = (DeltaStore(str(tmp_path), "t", TOPIC_ID) for _ in range(2))
+    store.load(range(2))
+    store.append(plan_of((0, 0), (1, 0)))
+    for offset in range(1, 4):
+        store.append(plan_of((0, offset)))
+        other.load(range(2))
+        other.maintain()
+        store.append(plan_of((1, offset)))
+        store.maintain()
+    assert kept(str(tmp_path))[0] == [(partition, offset) for partition in range(2) for offset in range(4)]
+
+
+@pytest.mark.parametrize(("mark", "accepted"), [("p0", False), ("p1", True)])
+def test_delta_compares_identifiers_with_commits_that_come_while_it_writes(
+    mark: str, accepted: bool, tmp_path: Path
+) -> None:
+    """A write goes onto the version that its DeltaTable has, and compares all later ones, as tables/delta.py needs."""
+    uri, schema = str(tmp_path), pa.schema([("a", pa.int64())])
+
+    def write(table: DeltaTable, data: object, identifier: str, offset: int) -> None:
+        marks = [Transaction(identifier, offset)]
+        properties = CommitProperties(app_transactions=marks)
+        write_deltalake(table, data, mode="append", schema_mode="merge", commit_properties=properties)
+
+    def commit_between() -> Iterator[pa.RecordBatch]:
+        beside.start()  # the thread that asks for the batch runs delta-rs
+        beside.join()
+        yield pa.record_batch({"a": [1]})
+
+    table = DeltaTable.create(uri, schema)
+    beside = threading.Thread(target=write, args=(DeltaTable(uri), pa.table({"a": [2]}), mark, 1))
+    data = pa.RecordBatchReader.from_batches(schema, commit_between())
+    if accepted:
+        write(table, data, "p0", 1)
+    else:
+        with pytest.raises(CommitFailedError):
+            write(table, data, "p0", 1)
+    assert DeltaTable(uri).version() == 1 + accepted
 
 
 async def test_the_tables_lie_on_s3(monkeypatch: pytest.MonkeyPatch) -> None:

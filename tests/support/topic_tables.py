@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 from uuid import UUID
 
+import pytest
 from prometheus_client import CollectorRegistry
 
 from support.reading import PATIENCE_MS, Clock, Cluster
@@ -14,10 +15,11 @@ from tailrace.errors import ErrorCode
 from tailrace.net.address import Address
 from tailrace.net.client import Disconnected
 from tailrace.reading.reader import TopicReader
+from tailrace.records.record import Record
 from tailrace.runtime import logs
-from tailrace.tables.batch import DeadLetter, Plan
+from tailrace.tables.batch import Batch, DeadLetter, Plan
 from tailrace.tables.metrics import TableMetrics
-from tailrace.tables.store import Loaded, MemoryTables, MemoryTopicStore, StoreFailure, TopicStore
+from tailrace.tables.store import CommitConflict, Loaded, MemoryTables, MemoryTopicStore, StoreFailure, TopicStore
 from tailrace.tables.worker import TableTopic, TopicWorker
 from tailrace.wire import messages as m
 
@@ -129,6 +131,37 @@ def blocking(call: Callable[[], T]) -> Awaitable[T]:
 
 def memory_store(tables: MemoryTables, topic_id: UUID = TOPIC_ID) -> MemoryTopicStore:
     return MemoryTopicStore(tables, topic_id)
+
+
+def plan_of(*positions: tuple[int, int]) -> Plan:
+    """A commit of records with one field, by partition and offset."""
+    batch = Batch()
+    for partition, offset in positions:
+        batch.add(partition, Record(offset=offset, timestamp=0, key=None, value=b'{"a": 1}'))
+    return batch.plan({})
+
+
+def moved_on(store: TopicStore, other: TopicStore, move: Callable[[TopicStore], None]) -> None:
+    """A writer that another one has overtaken in partition 1, and that moves to the table's newest version.
+
+    move commits something else. What the writer has of partition 1 is refused all the same.
+    """
+    store.load(range(2))
+    store.append(plan_of((0, 0), (1, 0)))
+    store.append_letters([], {0: 1, 1: 1})
+    other.load(range(2))
+    other.append(plan_of((1, 1), (1, 2)))
+    other.append_letters([], {1: 3})
+    move(store)
+    with pytest.raises(CommitConflict):
+        store.append(plan_of((1, 1), (1, 2)))
+    with pytest.raises(CommitConflict):
+        store.append_letters([], {1: 3})
+
+
+def commit_partition_0(store: TopicStore) -> None:
+    store.append(plan_of((0, 1)))
+    store.append_letters([], {0: 2})
 
 
 def worker(cluster: Cluster, store: TopicStore, *, topic_id: UUID = TOPIC_ID) -> TopicWorker:

@@ -1,7 +1,9 @@
 """A topic's tables in Delta Lake: Parquet files and a log, in a local folder or an S3 bucket.
 
-Delta's transaction identifiers hold the offsets: of two commits onto one version with the same identifier the second
-one is refused, whatever else was committed meanwhile. So a commit needs no lock and no other bookkeeping.
+Delta's transaction identifiers hold the offsets. Of two commits onto one version with the same identifier Delta refuses
+the second one. It does not compare a commit with the version that it goes onto, and that one may have commits of other
+writers: a commit without a common identifier, or a compaction, moves a writer past them. So a writer keeps the offsets
+that it loaded or committed last, and compares them when its version has moved. There is no lock.
 """
 
 from __future__ import annotations
@@ -46,23 +48,23 @@ class DeltaStore:
         self._rows_uri = f"{location}/tables/{topic}"
         self._dead_uri = f"{location}/dead-letters/{topic}"
         self._topic_id = format_uuid(topic_id)
-        self._rows: DeltaTable | None = None
-        self._dead: DeltaTable | None = None
+        self._rows: _Table | None = None
+        self._dead: _Table | None = None
 
     def load(self, partitions: Iterable[int]) -> Loaded:
         with _failures():
-            self._rows, self._dead = _open(self._rows_uri, _POSITION), _open(self._dead_uri, _DEAD)
+            rows, dead = _open(self._rows_uri, _POSITION), _open(self._dead_uri, _DEAD)
+            names = {partition: self._name(partition) for partition in partitions}
+            self._rows, self._dead = _Table(rows, names.values()), _Table(dead, names.values())
             found = {}
-            for partition in partitions:
-                name = self._name(partition)
-                if (offset := self._rows.transaction_version(name)) is not None:
-                    dead_from = self._rows.transaction_version(_dead(name))
-                    found[partition] = Position(offset, pending(dead_from, self._dead.transaction_version(name)))
-            return Loaded(_fields_of(self._rows), found)
+            for partition, name in names.items():
+                if (offset := self._rows.offsets[name]) is not None:
+                    dead_from = rows.transaction_version(_dead(name))
+                    found[partition] = Position(offset, pending(dead_from, self._dead.offsets[name]))
+            return Loaded(_fields_of(rows), found)
 
     def append(self, plan: Plan) -> None:
-        marks = [Transaction(self._name(partition), offset) for partition, offset in plan.offsets.items()]
-        marks += [Transaction(_dead(self._name(partition)), offset) for partition, offset in plan.dead_from.items()]
+        assert self._rows is not None
         data = self._positions((row.partition, row.record) for row in plan.rows)
         fields = [row.fields for row in plan.rows]
         for column in dict.fromkeys(name for one in fields for name in one):
@@ -74,19 +76,20 @@ class DeltaStore:
                 ],
                 _ARROW[type_],
             )
-        self._rows = _commit(self._rows, pa.table(data), marks)
+        dead_from = {_dead(self._name(partition)): offset for partition, offset in plan.dead_from.items()}
+        self._rows.commit(pa.table(data), self._named(plan.offsets), dead_from)
 
     def append_letters(self, letters: Sequence[DeadLetter], offsets: Mapping[int, int]) -> None:
+        assert self._dead is not None
         data = self._positions((letter.partition, letter.record) for letter in letters)
         data["_kafka_value"] = pa.array([letter.record.value for letter in letters], pa.binary())
         data["_kafka_reason"] = pa.array([letter.reason for letter in letters], pa.string())
-        marks = [Transaction(self._name(partition), offset) for partition, offset in offsets.items()]
-        self._dead = _commit(self._dead, pa.table(data), marks)
+        self._dead.commit(pa.table(data), self._named(offsets), {})
 
     def offsets_from(self, partition: int, offset: int) -> set[int]:
         assert self._rows is not None
         with _failures():
-            found = self._rows.to_pyarrow_table(
+            found = self._rows.delta.to_pyarrow_table(
                 columns=["_kafka_offset"],
                 filters=[
                     ("_kafka_topic_id", "=", self._topic_id),
@@ -100,11 +103,14 @@ class DeltaStore:
         for table in (self._rows, self._dead):
             assert table is not None
             with _failures():
-                table.optimize.compact()
-                table.vacuum(dry_run=False)
+                table.delta.optimize.compact()
+                table.delta.vacuum(dry_run=False)
 
     def _name(self, partition: int) -> str:
         return f"tailrace/{self._topic_id}/{partition}"
+
+    def _named(self, offsets: Mapping[int, int]) -> dict[str, int]:
+        return {self._name(partition): offset for partition, offset in offsets.items()}
 
     def _positions(self, records: Iterable[tuple[int, Record]]) -> dict[str, pa.Array]:
         """The columns that say where each record stands."""
@@ -120,6 +126,37 @@ class DeltaStore:
             headers,
         )
         return {field.name: pa.array(column, field.type) for field, column in zip(_POSITION, columns, strict=True)}
+
+
+class _Table:
+    """A table at one version, and the offsets by name that its writer loaded or committed last."""
+
+    def __init__(self, delta: DeltaTable, names: Iterable[str]) -> None:
+        self.delta = delta
+        self.offsets: dict[str, int | None] = {name: delta.transaction_version(name) for name in names}
+        self._version = delta.version()  # up to this one no other writer has changed the offsets
+
+    def commit(self, data: pa.Table, offsets: Mapping[str, int], more: Mapping[str, int]) -> None:
+        """more: identifiers that are set, and not compared."""
+        marks = [Transaction(name, offset) for name, offset in (*offsets.items(), *more.items())]
+        properties = CommitProperties(app_transactions=marks)
+        with _failures():
+            self._compare(offsets)
+            before = self.delta.version()
+            write_deltalake(self.delta, data, mode="append", schema_mode="merge", commit_properties=properties)
+            self.offsets.update(offsets)
+            if self._version == before and self.delta.version() == before + 1:
+                self._version += 1
+
+    def _compare(self, names: Iterable[str]) -> None:
+        """Each name costs a read of the log, so only a version that holds commits of others is looked at."""
+        if self.delta.version() == self._version:
+            return
+        moved = {name for name, offset in self.offsets.items() if self.delta.transaction_version(name) != offset}
+        if overtaken := moved.intersection(names):
+            raise CommitConflict(f"commits of others in {', '.join(sorted(overtaken))}")
+        if not moved:
+            self._version = self.delta.version()
 
 
 def _dead(name: str) -> str:
@@ -145,15 +182,6 @@ def _fields_of(table: DeltaTable) -> Schema:
         for field in table.schema().fields
         if not field.name.startswith(RESERVED)
     }
-
-
-def _commit(table: DeltaTable | None, data: pa.Table, marks: list[Transaction]) -> DeltaTable:
-    assert table is not None
-    with _failures():
-        write_deltalake(
-            table, data, mode="append", schema_mode="merge", commit_properties=CommitProperties(app_transactions=marks)
-        )
-    return table
 
 
 @contextmanager

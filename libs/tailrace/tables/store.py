@@ -43,11 +43,14 @@ class TopicStore(Protocol):
     def load(self, partitions: Iterable[int]) -> Loaded: ...
 
     def append(self, plan: Plan) -> None:
-        """Commits the rows, the offsets and where dead letters begin, onto what was loaded or appended last."""
+        """Commits the rows, the offsets and where dead letters begin, of partitions that were loaded.
+
+        Refused if the offset of one of them, or a column, is another than this writer loaded or appended last.
+        """
         ...
 
     def append_letters(self, letters: Sequence[DeadLetter], offsets: Mapping[int, int]) -> None:
-        """Commits dead letters, and up to which offset of each partition there are no more."""
+        """Commits dead letters, and up to which offset of each partition there are no more. Refused as append is."""
         ...
 
     def offsets_from(self, partition: int, offset: int) -> set[int]:
@@ -63,8 +66,6 @@ class MemoryTables:
     """The tables of a topic's name as they are kept: what every writer of them sees."""
 
     def __init__(self) -> None:
-        self.version = 0
-        self.dead_version = 0
         self.schema: Schema = {}
         self.rows: list[tuple[UUID, TableRow]] = []
         self.letters: list[tuple[UUID, DeadLetter]] = []
@@ -78,38 +79,38 @@ class MemoryTopicStore:
     def __init__(self, tables: MemoryTables, topic_id: UUID) -> None:
         self._tables = tables
         self._topic_id = topic_id
-        self._version = self._dead_version = 0
+        self._schema: Schema = {}
+        self._offsets: dict[int, int] = {}  # that this writer loaded or committed last, as _dead_offsets
+        self._dead_offsets: dict[int, int] = {}
 
     def load(self, partitions: Iterable[int]) -> Loaded:
-        self._version, self._dead_version = self._tables.version, self._tables.dead_version
+        self._schema = self._tables.schema
+        self._offsets, self._dead_offsets = self._kept(), self._kept_dead()
         found = {}
         for partition in partitions:
-            key = self._topic_id, partition
-            if (at := self._tables.positions.get(key)) is not None:
-                done = self._tables.dead_positions.get(key, 0)
+            if (at := self._tables.positions.get((self._topic_id, partition))) is not None:
+                done = self._dead_offsets.get(partition)
                 found[partition] = at._replace(dead_from=pending(at.dead_from, done))
         return Loaded(self._tables.schema, found)
 
     def append(self, plan: Plan) -> None:
-        if self._version != self._tables.version:
+        if self._schema != self._tables.schema:
             raise CommitConflict
-        self._tables.schema = dict(plan.types)
+        _compare(self._offsets, self._kept(), plan.offsets)
+        self._schema = self._tables.schema = dict(plan.types)
         self._tables.rows += ((self._topic_id, row) for row in plan.rows)
         for partition, offset in plan.offsets.items():
             key = self._topic_id, partition
             old = self._tables.positions.get(key, Position(0))
             self._tables.positions[key] = Position(offset, plan.dead_from.get(partition, old.dead_from))
-        self._tables.version += 1
-        self._version += 1
+        self._offsets.update(plan.offsets)
 
     def append_letters(self, letters: Sequence[DeadLetter], offsets: Mapping[int, int]) -> None:
-        if self._dead_version != self._tables.dead_version:
-            raise CommitConflict
+        _compare(self._dead_offsets, self._kept_dead(), offsets)
         self._tables.letters += ((self._topic_id, letter) for letter in letters)
         for partition, offset in offsets.items():
             self._tables.dead_positions[self._topic_id, partition] = offset
-        self._tables.dead_version += 1
-        self._dead_version += 1
+        self._dead_offsets.update(offsets)
 
     def offsets_from(self, partition: int, offset: int) -> set[int]:
         return {
@@ -119,6 +120,17 @@ class MemoryTopicStore:
         }
 
     def maintain(self) -> None: ...
+
+    def _kept(self) -> dict[int, int]:
+        return {key[1]: at.offset for key, at in self._tables.positions.items() if key[0] == self._topic_id}
+
+    def _kept_dead(self) -> dict[int, int]:
+        return {key[1]: offset for key, offset in self._tables.dead_positions.items() if key[0] == self._topic_id}
+
+
+def _compare(known: Mapping[int, int], kept: Mapping[int, int], partitions: Iterable[int]) -> None:
+    if any(known.get(partition) != kept.get(partition) for partition in partitions):
+        raise CommitConflict
 
 
 def pending(dead_from: int | None, done: int | None) -> int | None:

@@ -6,7 +6,16 @@ from uuid import UUID
 
 import pytest
 
-from support.topic_tables import FailingStore, JsonCluster, fill, kept, memory_store, worker
+from support.topic_tables import (
+    FailingStore,
+    JsonCluster,
+    commit_partition_0,
+    fill,
+    kept,
+    memory_store,
+    moved_on,
+    worker,
+)
 from tailrace.errors import ApiError, ErrorCode
 from tailrace.tables.batch import Batch
 from tailrace.tables.store import CommitConflict, MemoryTables, StoreFailure
@@ -58,6 +67,12 @@ async def test_a_second_writer_changes_nothing() -> None:
     with pytest.raises(CommitConflict):
         late.append_letters([], {0: 1})
     assert kept(tables) == (ROWS, LETTERS)
+
+
+def test_a_second_writer_that_is_behind_in_one_partition_is_refused_there_alone() -> None:
+    tables = MemoryTables()
+    moved_on(memory_store(tables), memory_store(tables), commit_partition_0)
+    assert kept(tables) == ([(0, 0), (0, 1), (1, 0), (1, 1), (1, 2)], [])
 
 
 async def test_a_topic_that_was_made_again_is_read_from_its_beginning() -> None:
