@@ -2,10 +2,20 @@
 
 from tailrace.state.effects import ROWS_A_DECISION, SHELL, Decision, Effects, Sweep, Timer, Token
 from tailrace.state.partitioner import java_hash, partition_for
-from tailrace.state.shard import KeyValue, Machine, Output, Overloaded, Shard, ShardBatch, size_bytes
+from tailrace.state.shard import (
+    RECORD_OVERHEAD_BYTES,
+    KeyValue,
+    Machine,
+    Output,
+    Overloaded,
+    Shard,
+    ShardBatch,
+    size_bytes,
+)
 from tailrace.state.transactions import EndOfTransaction, InTransaction, ProducerIdAndEpoch
 
 __all__ = [
+    "RECORD_OVERHEAD_BYTES",
     "ROWS_A_DECISION",
     "SHELL",
     "Decision",

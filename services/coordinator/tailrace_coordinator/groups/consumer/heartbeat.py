@@ -18,7 +18,7 @@ from tailrace_coordinator.groups.consumer.expressions import MayDescribe, resolv
 from tailrace_coordinator.groups.consumer.group import ConsumerGroup
 from tailrace_coordinator.groups.consumer.leave import leave, validate_instance
 from tailrace_coordinator.groups.consumer.members import FormerMember, find, replace_static
-from tailrace_coordinator.groups.consumer.migration import upgrade
+from tailrace_coordinator.groups.consumer.migration import upgrade, validate_upgraded
 from tailrace_coordinator.groups.consumer.rebalance import group_epoch, reconcile_member, target_of
 from tailrace_coordinator.groups.consumer.subscription import subscribe
 from tailrace_coordinator.groups.consumer.validation import validate, validate_epoch
@@ -91,6 +91,7 @@ def heartbeat(decision: GroupDecision, groups: Groups, beat: Heartbeat) -> Consu
     epoch = group_epoch(decision, change, before)
     target = target_of(decision, change, epoch, before.moved_target(group, member.member_id))
     current = reconcile_member(decision, change, before, target, beat.reported)
+    validate_upgraded(decision, group.group_id)
     _begin_rebalance_timeout(decision, group, member, before, current)
     with_assignment = request.member_epoch == 0 or beat.is_full or current.assigned != before.current.assigned
     return _answer(decision, group, member, current, beat, with_assignment=with_assignment)

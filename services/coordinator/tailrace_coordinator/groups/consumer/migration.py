@@ -29,7 +29,7 @@ from tailrace.kafka.consumer_protocol import (
     read_subscription,
 )
 from tailrace.metadata.image import MetadataImage
-from tailrace.state import size_bytes
+from tailrace.state import RECORD_OVERHEAD_BYTES, EndOfTransaction, InTransaction, size_bytes
 from tailrace_coordinator.groups.assignors.spec import Assignment
 from tailrace_coordinator.groups.classic import rebalance
 from tailrace_coordinator.groups.classic.group import ClassicGroup, GroupState
@@ -46,6 +46,7 @@ _CUSTOM_ASSIGNOR: Final = (
     "an unsupported custom assignor is in use. Please refer to the documentation or switch to a default assignor "
     "before re-attempting the upgrade"
 )
+_TOO_LARGE: Final = "the group is too large for one batch of records"
 
 
 def upgrade(decision: GroupDecision, groups: Groups, group_id: str) -> ConsumerGroup:
@@ -60,7 +61,7 @@ def upgrade(decision: GroupDecision, groups: Groups, group_id: str) -> ConsumerG
     group = ConsumerGroup(group_id)
     records = _upgraded(decision, classic)
     if not _is_one_batch(decision, [*classic.tombstones(), *records]):
-        raise _no_upgrade(classic, "the group is too large for one batch of records")
+        raise _no_upgrade(group_id, _TOO_LARGE)
     for key in classic.timer_keys():
         decision.cancel(key)
     rebalance.refuse_all(decision, classic)
@@ -76,18 +77,40 @@ def upgrade(decision: GroupDecision, groups: Groups, group_id: str) -> ConsumerG
     return group
 
 
-def _no_upgrade(classic: ClassicGroup, why: str) -> ApiError:
-    text = f"Cannot upgrade classic group {classic.group_id} to consumer group because {why}."
+def validate_upgraded(decision: GroupDecision, group_id: str) -> None:
+    """Refuses an upgrade that does not fit one batch with what else was decided: the new member, what is assigned.
+
+    Raises ApiError; nothing has changed then.
+    """
+    effects = decision.effects()
+    if not effects.is_whole:
+        return
+    records = [record for record in effects.records if not isinstance(record, InTransaction | EndOfTransaction)]
+    if not _is_one_batch(decision, records):
+        raise _no_upgrade(group_id, _TOO_LARGE)
+
+
+def _no_upgrade(group_id: str, why: str) -> ApiError:
+    text = f"Cannot upgrade classic group {group_id} to consumer group because {why}."
     return ApiError(ErrorCode.GROUP_ID_NOT_FOUND, text)
 
 
 def _validate_upgrade(decision: GroupDecision, classic: ClassicGroup) -> None:
     if not decision.config.upgrades_groups:
-        raise _no_upgrade(classic, "online upgrade is disabled")
+        raise _no_upgrade(classic.group_id, "online upgrade is disabled")
     if classic.protocol_type != PROTOCOL_TYPE:
-        raise _no_upgrade(classic, "the group does not use the consumer embedded protocol")
+        raise _no_upgrade(classic.group_id, "the group does not use the consumer embedded protocol")
     if len(classic.members) > decision.config.group_consumer_max_size:
-        raise _no_upgrade(classic, "the group size exceeds the consumer group maximum size")
+        raise _no_upgrade(classic.group_id, "the group size exceeds the consumer group maximum size")
+    if _least_bytes(classic) > decision.config.max_record_bytes:  # without a look at 16 MiB of subscriptions
+        raise _no_upgrade(classic.group_id, _TOO_LARGE)
+
+
+def _least_bytes(classic: ClassicGroup) -> int:
+    """Three records of each member have its id, and one of them all that it says of itself."""
+    said = sum(len(metadata) for member in classic.members.values() for _, metadata in member.protocols)
+    of_keys = sum(len(member_id) + len(classic.group_id) + RECORD_OVERHEAD_BYTES for member_id in classic.members)
+    return said + 3 * of_keys
 
 
 def _upgraded(decision: GroupDecision, classic: ClassicGroup) -> list[ConsumerGroupRecord]:
@@ -118,7 +141,7 @@ def _subscription(classic: ClassicGroup, member: Member) -> ConsumerProtocolSubs
     name = classic.protocol_name  # None: the group's first join phase is not over
     subscription = read_subscription(member.protocols[0][1] if name is None else member.metadata(name))
     if subscription is None:
-        raise _no_upgrade(classic, _MALFORMED)
+        raise _no_upgrade(classic.group_id, _MALFORMED)
     return subscription
 
 
@@ -126,9 +149,9 @@ def _target(classic: ClassicGroup, member: Member, image: MetadataImage) -> Assi
     """What the member was assigned last, of topics that exist."""
     assignment = read_assignment(member.assignment)
     if assignment is None:
-        raise _no_upgrade(classic, _MALFORMED)
+        raise _no_upgrade(classic.group_id, _MALFORMED)
     if assignment.has_user_data:
-        raise _no_upgrade(classic, _CUSTOM_ASSIGNOR)
+        raise _no_upgrade(classic.group_id, _CUSTOM_ASSIGNOR)
     return by_id(assignment.partitions, image)
 
 

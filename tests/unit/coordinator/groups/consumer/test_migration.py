@@ -22,7 +22,7 @@ from tailrace.coordination.consumer_group_records import (
 from tailrace.coordination.group_records import GroupMetadata, GroupRemoved, decode
 from tailrace.errors import ErrorCode
 from tailrace.kafka.consumer_protocol import encode_assignment, partitions_of
-from tailrace.state.shard import MOST_RECORDS
+from tailrace.state.shard import MOST_RECORDS, size_bytes
 from tailrace_coordinator.groups.config import GroupConfig
 from tailrace_coordinator.groups.group import Leaver
 from tailrace_coordinator.groups.offsets import OffsetToCommit
@@ -232,6 +232,31 @@ def test_a_group_that_is_too_large_stays_as_it_is() -> None:
     ClassicMember(large).join(protocols=[("range", subscribed("t", *(f"topic-{number}" for number in range(60))))])
     why = "the group is too large for one batch of records."
     assert refused(large.enter("new", "t")) == ("GROUP_ID_NOT_FOUND", CANNOT + why)
+
+
+@pytest.mark.parametrize(("count", "metadata"), [(2, b"x" * 600), (12, b"x")], ids=["metadata", "members"])
+def test_members_that_no_batch_can_hold_are_not_read(count: int, metadata: bytes) -> None:
+    """What they say of themselves is malformed, which is not noticed: to read 16 MiB takes seconds."""
+    driver = ConsumerDriver({"t": 4}, GroupConfig(group_initial_rebalance_delay_ms=0, max_record_bytes=1_024))
+    for _ in range(count):
+        driver.joined("g", protocols=(("range", metadata),))
+    why = "the group is too large for one batch of records."
+    assert refused(driver.enter("new", "t")) == ("GROUP_ID_NOT_FOUND", CANNOT + why)
+
+
+def test_the_batch_of_an_upgrade_holds_the_member_that_joins_too() -> None:
+    driver = ConsumerDriver({"t": 4}, GroupConfig(group_initial_rebalance_delay_ms=0, max_record_bytes=1_536))
+    classic = ClassicMember(driver)
+    classic.join()
+    since, before = len(driver.log), driver.describe("g")
+    why = "the group is too large for one batch of records."
+    topics = [f"topic-{number}" for number in range(80)]
+    assert refused(driver.enter("new", "t", *topics)) == ("GROUP_ID_NOT_FOUND", CANNOT + why)
+    assert (driver.describe("g"), len(driver.log)) == (before, since)
+    assert classic.step() is ErrorCode.NONE
+    assert driver.enter("new", "t").error_code == 0
+    written = sum(map(size_bytes, driver.log[since:]))
+    assert written <= 1_536
 
 
 def test_members_that_wait_for_a_classic_rebalance_are_told_to_join_again(driver: ConsumerDriver) -> None:
