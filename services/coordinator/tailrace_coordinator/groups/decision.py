@@ -36,9 +36,9 @@ def rebalance_key(group_id: str, member_id: str) -> TimerKey:
     return ("rebalance", group_id, member_id)
 
 
-def size_key(group_id: str) -> TimerKey:
-    """The rebalance of a group that was loaded with more members than it may have."""
-    return ("size", group_id)
+def loaded_key(group_id: str) -> TimerKey:
+    """The rebalance that a group is due when it is loaded."""
+    return ("loaded", group_id)
 
 
 class GroupDecision(Decision[Written]):

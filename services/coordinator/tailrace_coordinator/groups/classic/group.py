@@ -24,7 +24,7 @@ from tailrace.errors import ApiError, ErrorCode
 from tailrace.kafka.consumer_protocol import PROTOCOL_TYPE, read_topics
 from tailrace.state import Token
 from tailrace_coordinator.groups.classic.member import Member, Protocols
-from tailrace_coordinator.groups.decision import GroupDecision, TimerKey, heartbeat_key, join_key, size_key, sync_key
+from tailrace_coordinator.groups.decision import GroupDecision, TimerKey, heartbeat_key, join_key, loaded_key, sync_key
 from tailrace_coordinator.groups.group import Committer, Group, GroupDescription, GroupType
 
 _MOST_TOPICS = 20_000  # of all subscriptions that differ
@@ -98,6 +98,19 @@ class ClassicGroup(Group):
     @property
     def rebalance_timeout_ms(self) -> int:
         return max((member.rebalance_timeout_ms for member in self.members.values()), default=0)
+
+    @property
+    def current_state_timestamp_or_default_ms(self) -> int:
+        return -1 if self.current_state_timestamp_ms is None else self.current_state_timestamp_ms
+
+    @property
+    def is_downgraded(self) -> bool:
+        """Whether it was a consumer group and has not been rebalanced since: its record has no timestamp.
+
+        Nor has one of Kafka before 2.1, for which a rebalance does no harm.
+        """
+        is_undated = self.state is GroupState.STABLE and self.current_state_timestamp_ms is None
+        return is_undated and self.protocol_type == PROTOCOL_TYPE
 
     def transition_to(self, state: GroupState, now_ms: int) -> None:
         self.previous_state, self.state = self.state, state
@@ -366,15 +379,18 @@ class ClassicGroup(Group):
         return [GroupRemoved(self.group_id)]
 
     def on_loaded(self, decision: GroupDecision) -> None:
-        """Starts every member's session again; a group above group.max.size rebalances to lose the late ones."""
+        """Starts every member's session again, and a rebalance that is due.
+
+        It is due to a group above group.max.size, to lose the late members, and to one that was downgraded.
+        """
         for member in self.members.values():
             decision.schedule(heartbeat_key(self.group_id, member.member_id), member.session_timeout_ms)
-        if len(self.members) > decision.config.group_max_size:
-            decision.schedule(size_key(self.group_id), 0)
+        if self.is_downgraded or len(self.members) > decision.config.group_max_size:
+            decision.schedule(loaded_key(self.group_id), 0)
 
     def timer_keys(self) -> Sequence[TimerKey]:
         sessions = [heartbeat_key(self.group_id, member_id) for member_id in (*self.members, *self.pending_members)]
-        return [*sessions, join_key(self.group_id), sync_key(self.group_id), size_key(self.group_id)]
+        return [*sessions, join_key(self.group_id), sync_key(self.group_id), loaded_key(self.group_id)]
 
 
 def _restored(entry: MemberMetadata, record: GroupMetadata) -> Member:

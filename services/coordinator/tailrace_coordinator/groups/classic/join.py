@@ -197,7 +197,7 @@ def _join_known(decision: GroupDecision, group: ClassicGroup, join: Join) -> Non
             decision.reply(join.token, joined(group, member.member_id, members))
         case GroupState.STABLE if unchanged and not is_leader:
             # Written once more: a coordinator that was replaced must not take a member back to an older generation.
-            decision.append(group.record(group.assignments(), decision.now_ms))
+            decision.append(group.record(group.assignments(), group.current_state_timestamp_or_default_ms))
             decision.reply(join.token, joined(group, member.member_id))
         case GroupState.COMPLETING_REBALANCE | GroupState.STABLE:  # a leader's JoinGroup always means rebalance
             _update(decision, group, member, join)
@@ -234,7 +234,7 @@ def _replace_static(
         if group.select_protocol() != group.protocol_name:
             prepare_or_complete(decision, group)
             return
-        record = group.record(group.assignments(), decision.now_ms)
+        record = group.record(group.assignments(), group.current_state_timestamp_or_default_ms)
         if not fits(decision, record):  # it says more of itself than before: SyncGroup is refused then
             prepare_or_complete(decision, group)
             return

@@ -252,5 +252,5 @@ def on_deadline(decision: GroupDecision, group: ClassicGroup, key: Hashable) -> 
             on_join_deadline(decision, group)
         case ("sync", _):
             on_sync_deadline(decision, group)
-        case ("size", _):
+        case ("loaded", _):
             prepare(decision, group)

@@ -207,7 +207,10 @@ def downgrade(
     for member in classic.members.values():
         subscription = member.metadata(classic.protocol_name)
         member.assignment = classic_assignment(group.current(member.member_id), subscription, decision.image)
-    record = classic.record(classic.assignments(), decision.now_ms)
+    is_settled = all(group.current(member_id).is_reconciled_to(group.group_epoch) for member_id in classic.members)
+    is_rebalance_due = bool(leaving) or not is_settled
+    # Without a timestamp, which Kafka reads, a coordinator that takes over knows that the rebalance is due.
+    record = classic.record(classic.assignments(), -1 if is_rebalance_due else decision.now_ms)
     if not _is_one_batch(decision, [*group.tombstones(), record]):
         return False
     for key in group.timer_keys():
@@ -219,8 +222,7 @@ def downgrade(
     groups[group.group_id] = classic  # before the records are applied: the log has one protocol of each member
     for member in classic.members.values():
         rebalance.reschedule_heartbeat(decision, classic, member)
-    is_settled = all(group.current(member_id).is_reconciled_to(group.group_epoch) for member_id in classic.members)
-    if leaving or not is_settled:
+    if is_rebalance_due:
         decision.then(lambda later, known: _rebalance(later, groups, known), classic)
     return True
 

@@ -335,6 +335,38 @@ def test_a_member_that_is_not_heard_of_downgrades_the_group(driver: ConsumerDriv
     assert classic.owned == ALL
 
 
+def test_a_downgrade_is_followed_by_its_rebalance_where_the_coordinator_dies(driver: ConsumerDriver) -> None:
+    """The rebalance is not in the log; that it is due is."""
+    classic, _ = mixed(driver)
+    driver.beat("new", -1)
+    assert len(classic.owned["t"]) == 2
+    for _ in range(2):  # the next one may die as well
+        classic.driver = driver.again()
+    settle(classic.driver, classic)
+    assert classic.owned == ALL
+    again = classic.driver.again()
+    again.advance(0)
+    assert again.list_groups()[0].state == "Stable"  # with no other rebalance
+
+
+def test_a_rebalance_is_due_until_its_generation_is_written(driver: ConsumerDriver) -> None:
+    """A static member that comes back meanwhile has the group's record written once more."""
+    classic, other, consumer = ClassicMember(driver), ClassicMember(driver, instance="i"), Consumer(driver, "new")
+    classic.join()
+    other.join()
+    consumer.enter("t")
+    settle(driver, classic, other, consumer)
+    driver.beat("new", -1)
+    after = driver.again()
+    classic.driver = other.driver = after
+    back = ClassicMember(after, instance="i")
+    back.join()
+    classic.driver = back.driver = after.again()
+    back.parked = None
+    settle(classic.driver, classic, back)
+    assert sorted(classic.owned["t"] | back.owned["t"]) == [0, 1, 2, 3]
+
+
 def test_a_group_that_changed_again_meanwhile_is_not_rebalanced(driver: ConsumerDriver) -> None:
     """The rebalance of a downgrade comes when its records are committed; another upgrade came first."""
     classic, _ = mixed(driver)
