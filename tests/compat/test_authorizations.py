@@ -372,6 +372,30 @@ def test_the_same_rights_are_asked_for(api: str, sides: dict[str, Side]) -> None
             delete_all(side)
 
 
+def paged_names(side: Side) -> list[str]:
+    """Every name that the answers to a client tell of all topics, with the cursors."""
+    names, cursor = list[str](), None
+    with side.client() as client:
+        for _ in range(100):
+            fields = {"topics": [], "response_partition_limit": 1, "cursor": cursor}
+            answer = client.ask(build(75, **fields), 0)
+            names += [topic.name for topic in answer.topics]
+            if answer.next_cursor is None:
+                return names
+            names.append(answer.next_cursor.topic_name)
+            cursor = {"topic_name": names[-1], "partition_index": answer.next_cursor.partition_index}
+    raise AssertionError("more than 100 pages")
+
+
+@pytest.mark.parametrize("granted", [[], ["t2"]])
+def test_pages_of_all_topics_tell_of_no_other(granted: list[str], sides: dict[str, Side]) -> None:
+    for side in sides.values():
+        if granted:
+            create(side.admin, [acl(AclOperation.DESCRIBE, ResourceType.TOPIC, name, CLIENT) for name in granted])
+        until(lambda: paged_names(side) == granted, "the topics that the client may describe, and no other")  # noqa: B023
+        delete_all(side)
+
+
 def tool(jvm: JavaTools, side: Side, *arguments: str) -> list[str]:
     """What kafka-acls.sh prints, in an order of its own."""
     host, port = side.address

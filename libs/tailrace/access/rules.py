@@ -104,20 +104,6 @@ class _CreatedConfigs(Check):
             row.configs, row.num_partitions, row.replication_factor = None, -1, -1
 
 
-class _DescribedTopics(Check):
-    """DescribeTopicPartitions: named topics are refused; of all topics the client is told of those it may know."""
-
-    _NAMED: Final = RequestRows("topics", _O.DESCRIBE, _TOPIC, topic)
-    _ALL: Final = AnswerRows("topics", _O.DESCRIBE, _TOPIC, topic)
-
-    def before(self, request: Any, access: Access) -> Left:
-        return self._NAMED.before(request, access)
-
-    def after(self, request: Any, response: Any, access: Access) -> None:
-        if not request.topics:
-            self._ALL.after(request, response, access)
-
-
 class _SubscribedTopics(Check):
     """ConsumerGroupHeartbeat: one topic that the client may not know refuses the request."""
 
@@ -239,7 +225,7 @@ RULES: Final[Mapping[int, tuple[Check, ...]]] = {
     ),
     ApiKey.LIST_CONFIG_RESOURCES: _cluster(_O.DESCRIBE_CONFIGS),
     ApiKey.DESCRIBE_TOPIC_PARTITIONS: (
-        _DescribedTopics(),
+        _topics(_O.DESCRIBE),  # of all topics the handler asks, before it makes pages
         Operations("", _TOPIC, "topics", topic, "topic_authorized_operations", bits=True),
     ),
 }

@@ -527,10 +527,12 @@ async def test_of_scram_credentials_mechanisms_and_iterations_are_told_and_no_ke
         assert infos == [(1, 4096), (2, 8192)] and not any(key in str(told).encode() for key in keys)
 
 
-async def pages(limit: int, *names: str) -> list[list[tuple[str, list[int]]]]:
-    """All pages: topic and partition numbers."""
-    gateway, at = Stub(image()), context(ApiKey.DESCRIBE_TOPIC_PARTITIONS, 0)
-    found, cursor = [], None
+async def pages(
+    limit: int, *names: str, at: Context | None = None, cursor: Any = None
+) -> list[list[tuple[str, list[int]]]]:
+    """All pages, from the cursor on: topic and partition numbers."""
+    gateway, at = Stub(image()), at or context(ApiKey.DESCRIBE_TOPIC_PARTITIONS, 0)
+    found = []
     while True:
         topics = [m.DescribeTopicPartitionsRequest.TopicRequest(name=name) for name in names]
         asked = None
@@ -553,6 +555,20 @@ async def test_topic_partitions_come_in_pages() -> None:
     assert await pages(2) == [[("a", [0, 1])], [("a", [2]), ("b", [0])]]
     assert await pages(3) == [[("a", [0, 1, 2])], [("b", [0])]]
     assert await pages(1, "b") == [[("b", [0])]]
+
+
+async def test_neither_topics_nor_cursors_tell_of_topics_that_may_not_be_described() -> None:
+    cursor = m.DescribeTopicPartitionsRequest.Cursor(topic_name="a", partition_index=2)
+    for known, first, expected in (
+        ((), None, [[]]),
+        ((), cursor, [[]]),
+        (("b",), None, [[("b", [0])]]),
+        (("b",), cursor, [[("b", [0])]]),
+        (("a",), None, [[("a", [0])], [("a", [1])], [("a", [2])]]),
+        (("a", "b"), cursor, [[("a", [2])], [("b", [0])]]),
+    ):
+        at = restricted(0, Recorder(lambda asked: asked.name in known))  # noqa: B023
+        assert await pages(1, at=at, cursor=first) == expected
 
 
 async def test_a_named_topic_that_is_not_there_is_unknown_and_an_illegal_one_invalid() -> None:
