@@ -7,16 +7,24 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import structlog
+from prometheus_client import CollectorRegistry
 
 from support.authorizers import Asked, Recorder, expected
 from support.broker import CLIENT, OFFSETS_ID, TOPIC_ID, batch, image, running
+from support.sessions import Holder
 from support.stub_coordinator import ID, data, produce, with_coordinator
 from tailrace.access.acls import Acl, AclPermission, PatternType
 from tailrace.access.image import AclImage
 from tailrace.access.resources import AclOperation, ResourceType
 from tailrace.errors import ErrorCode
+from tailrace.net.authorization.denials import Denials
+from tailrace.net.authorization.image_authorizer import ImageAuthorizer
 from tailrace.net.authorization.opening import STANDARD
+from tailrace.net.limits.role_memory import RoleMemory
+from tailrace.net.session import ClientSession
 from tailrace.wire.messages import ListOffsetsRequest, ProduceRequest
+from tailrace_broker.topic_rights import TopicRights
 
 REFUSED = ErrorCode.TOPIC_AUTHORIZATION_FAILED
 VERSIONS = pytest.mark.parametrize("version", [12, 13])
@@ -82,6 +90,19 @@ async def test_a_right_that_is_taken_away_holds_no_longer(tmp_path: Path, versio
         for offset in (3, 4):
             assert (await node.produce(0, batch(b"v"), version=version)).base_offset == offset
             assert (await node.fetch(0, 0, version=version)).error_code == REFUSED
+
+
+async def test_names_of_topics_that_are_not_there_are_not_remembered(tmp_path: Path) -> None:
+    """A name in a request may have 32,000 characters."""
+    everything = replace(image(), acls=acls(AclOperation.READ, name="*"))
+    denials = Denials(CollectorRegistry(), structlog.get_logger(), lambda: 0.0)
+    async with running(tmp_path, metadata=everything) as node:
+        rights = TopicRights(node.broker.topics, node.follower)
+        authorizer = ImageAuthorizer(node.follower, frozenset(), denials, allow_everyone=False)
+        session = ClientSession(Holder(), RoleMemory(), CLIENT, authorizer=authorizer)
+        for key, by_id in ((b"t", False), (b"missing" * 1000, False), (TOPIC_ID.bytes, True), (bytes(16), True)):
+            assert rights.refusal(session, AclOperation.READ, key, by_id=by_id) == ErrorCode.NONE
+        assert session.grants.read == {(False, b"t"), (True, TOPIC_ID.bytes)}
 
 
 @FAST
