@@ -10,9 +10,9 @@ import re
 from typing import Final
 
 from tailrace.access.refused import AuthenticationRefused
-from tailrace.access.scram import ScramMechanism, salted
+from tailrace.access.scram import MIN_ITERATIONS, ScramMechanism, salted
 
-MOST_ITERATIONS: Final = 1_000_000  # a server that asks for more would keep its client busy
+MOST_ITERATIONS: Final = 1_000_000  # more would keep the client busy; fewer than MIN_ITERATIONS make guesses cheap
 _CHALLENGE: Final = re.compile(r"r=([\x21-\x2B\x2D-\x7E]+),s=([A-Za-z0-9/+=]+),i=([1-9][0-9]{0,6})(?:,.*)?")
 _HEADER: Final = "n,,"
 
@@ -36,7 +36,11 @@ class ScramClient:
     def final(self, challenge: bytes) -> bytes:
         """The proof that this client has the password. Raises AuthenticationRefused for a challenge that is none."""
         found = _CHALLENGE.fullmatch(challenge.decode("utf-8", "replace"))
-        if found is None or not found[1].startswith(self._nonce) or int(found[3]) > MOST_ITERATIONS:
+        if (
+            found is None
+            or not found[1].startswith(self._nonce)
+            or not MIN_ITERATIONS <= int(found[3]) <= MOST_ITERATIONS
+        ):
             raise AuthenticationRefused("the server's challenge is not one of SCRAM")
         key = salted(self._mechanism, self._password, _decoded(found[2]), int(found[3]))
         client_key = self._hmac(key, b"Client Key")

@@ -39,7 +39,15 @@ def test_scramps_server_lets_it_in(mechanism: str, name: str, password: str) -> 
 
 @pytest.mark.parametrize(
     "challenge",
-    [b"", b"\xff", b"r=other,s=c2FsdA==,i=4096", CHALLENGE[:-4] + b"99999999", CHALLENGE.replace(b"==", b"=x")],
+    [
+        b"",
+        b"\xff",
+        b"r=other,s=c2FsdA==,i=4096",
+        CHALLENGE[:-4] + b"99999999",
+        CHALLENGE[:-4] + b"4095",
+        CHALLENGE[:-4] + b"1",
+        CHALLENGE.replace(b"==", b"=x"),
+    ],
 )
 def test_a_challenge_of_another_server_is_refused(challenge: bytes) -> None:
     with pytest.raises(AuthenticationRefused, match="is not one of SCRAM"):
