@@ -50,7 +50,7 @@ TAKEN: Final[Mapping[AuthenticationState, frozenset[int] | None]] = {
     AuthenticationState.EXPIRED: frozenset({_SASL_HANDSHAKE}),
     AuthenticationState.FAILED: frozenset(),
 }
-AUTHENTICATION_MS: Final = 30_000.0  # from a connection's begin to its authentication
+AUTHENTICATION_MS: Final = 30_000.0  # from a connection's begin, or the handshake to authenticate again
 _FRAME_BYTES: Final = 16_384  # of a client that is not authenticated: a token of PLAIN or SCRAM has 4 KiB at most
 
 
@@ -258,16 +258,25 @@ class ClientSession:
             raise Malformed(f"api key {api_key} came before authentication: {self.authentication.value}")
 
     def most_frame_bytes(self, most_bytes: int) -> int:
-        """The largest frame that is taken now, where an authenticated client's may be so large."""
-        return most_bytes if self.authentication is AuthenticationState.COMPLETE else min(self._sasl_bytes, most_bytes)
+        """The largest frame that is taken now, where an authenticated client's may be so large.
+
+        After the end of a session frames are as large, so that `take` refuses them, with its reason and its count.
+        """
+        logged_in = self.authentication is AuthenticationState.COMPLETE or self.identity.sasl_mechanism
+        return most_bytes if logged_in and not self.raw_tokens else min(self._sasl_bytes, most_bytes)
 
     def begin_exchange(self, server: SaslServer, *, raw_tokens: bool) -> None:
-        """The client has chosen its mechanism."""
+        """The client has chosen its mechanism. To authenticate again it has AUTHENTICATION_MS, too."""
+        if self.authentication is not AuthenticationState.HANDSHAKE:
+            self.forget_expiry()
+            self._deadline = self._clock.call_later(AUTHENTICATION_MS, self._not_in_time)
         self.sasl, self.raw_tokens = server, raw_tokens
         self._go_to(AuthenticationState.AUTHENTICATE)
 
     def authenticated(self, principal: str, mechanism: str, lifetime_ms: int) -> None:
-        """The client is that principal, for so long; 0: as long as the connection."""
+        """The client is that principal, for so long; 0: as long as the connection, which may have ended meanwhile."""
+        if self._holder is _ENDED:
+            return
         self.sasl, self.raw_tokens = None, False
         expiry_ms = int(self._clock.monotonic_ms()) + lifetime_ms if lifetime_ms else -1
         self.identify(

@@ -90,6 +90,16 @@ def test_a_session_that_has_ended_is_not_unmuted_and_holds_no_memory() -> None:
     assert world.holder.asked == ["throttled"] and world.memory.requests.used_bytes == 0
 
 
+def test_a_login_that_succeeds_after_the_end_starts_no_timer() -> None:
+    world = World()
+    world.session.require_sasl(1000)
+    world.session.end()
+    world.session.authenticated("User:alice", "PLAIN", 5000)
+    world.clock.advance(5000)
+    assert world.session.authentication is AuthenticationState.HANDSHAKE
+    assert world.session.identity.sasl_mechanism == "" and world.holder.asked == ["authentication changed"]
+
+
 def test_the_address_of_the_client_is_that_of_its_identity() -> None:
     world = World()
     assert not world.session.is_service

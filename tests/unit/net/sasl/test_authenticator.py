@@ -192,6 +192,29 @@ async def test_a_session_that_ends_while_its_client_authenticates_again_goes_on(
     assert (await world.token(plain_token("alice", "right"))).error_code == 0
 
 
+@pytest.mark.parametrize("passed_ms", [2000, HOUR_MS + 1])
+async def test_a_client_that_does_not_finish_to_authenticate_again_must_go(passed_ms: int) -> None:
+    world = World(max_reauth_ms=HOUR_MS)
+    await world.log_in()
+    world.clock.advance(passed_ms)
+    await world.handshake("PLAIN")
+    world.clock.advance(AUTHENTICATION_MS - 1)
+    assert world.holder.asked[-1] == "authentication changed"
+    world.clock.advance(1)
+    assert world.holder.asked[-1] == "not authenticated within 30000 ms: a mechanism is chosen"
+
+
+async def test_a_large_request_after_the_end_of_a_session_is_refused_for_that_end() -> None:
+    world = World(max_reauth_ms=HOUR_MS)
+    await world.log_in()
+    world.clock.advance(HOUR_MS)
+    assert world.session.most_frame_bytes(1_000_000) == 1_000_000
+    with pytest.raises(Malformed, match="the session is over"):
+        world.session.take(METADATA)
+    await world.handshake(version=0)
+    assert world.session.most_frame_bytes(1_000_000) == 16_384, "a token without a header"
+
+
 async def test_nothing_else_is_taken_while_a_client_authenticates_again() -> None:
     world = World(max_reauth_ms=HOUR_MS)
     await world.log_in()
