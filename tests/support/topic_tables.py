@@ -37,6 +37,8 @@ class JsonCluster(Cluster):
         self.configs: dict[str, dict[str, str]] = {"t": {**TABLE}}
         self.topic_id = TOPIC_ID
         self.away = False
+        self.unready: set[str] = set()  # topics that are in metadata alone
+        self.described: list[str] = []  # the topics whose configs were asked for
 
     async def __call__(self, message: Any, version: int, at: Address | None = None) -> Any:
         if self.away:
@@ -63,11 +65,12 @@ class JsonCluster(Cluster):
         return m.MetadataResponse(topics=rows)
 
     def _describe(self, message: Any) -> Any:
+        self.described += (one.resource_name for one in message.resources)
         result = m.DescribeConfigsResponse.DescribeConfigsResult
         row = result.DescribeConfigsResourceResult
         results = [
             result(
-                error_code=0 if self.configs[one.resource_name] else ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+                error_code=self._config_error(one.resource_name),
                 resource_type=one.resource_type,
                 resource_name=one.resource_name,
                 configs=[
@@ -79,6 +82,11 @@ class JsonCluster(Cluster):
             for one in message.resources
         ]
         return m.DescribeConfigsResponse(results=results)
+
+    def _config_error(self, topic: str) -> int:
+        if topic in self.unready:
+            return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        return 0 if self.configs[topic] else ErrorCode.TOPIC_AUTHORIZATION_FAILED
 
     def value(self, partition: int, offset: int) -> bytes | None:
         found = self.values[partition][offset]

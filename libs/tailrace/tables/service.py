@@ -17,7 +17,7 @@ from tailrace.net.client import Disconnected
 from tailrace.reading.reader import AskNode, Gap, TopicReader
 from tailrace.tables.metrics import TableMetrics, TopicMetrics
 from tailrace.tables.store import CommitConflict, StoreFailure, TopicStore
-from tailrace.tables.topics import find_topics
+from tailrace.tables.topics import TopicFinder
 from tailrace.tables.worker import Blocking, TableTopic, TopicWorker
 from tailrace.wire.malformed import Malformed
 
@@ -60,7 +60,7 @@ class TableService:
         self._log = log
         self._metrics = metrics
         self._blocking = blocking
-        self._only = only
+        self._topics = TopicFinder(ask, clock, only)
         self._running: dict[TableTopic, _Running] = {}
         self._left_out = 0
         self._unseen = ""  # why topics cannot be looked for now
@@ -70,7 +70,7 @@ class TableService:
         try:
             while not stop.is_set():
                 try:
-                    self._reconcile(await find_topics(self._ask, self._only))
+                    self._reconcile(await self._topics.find())
                     self._unseen = ""
                 except FAILURES as error:
                     if self._unseen != (why := _why(error)):  # once, not every five seconds
@@ -82,7 +82,7 @@ class TableService:
 
     async def run_once(self) -> list[str]:
         """Brings each table up to the end of its topic; the names of the topics. Raises what the workers raise."""
-        topics = await find_topics(self._ask, self._only)
+        topics = await self._topics.find()
         for topic in topics:
             await self._live(topic, self._metrics.of(topic.name), asyncio.Event(), once=True)
         return [topic.name for topic in topics]
