@@ -14,6 +14,7 @@ from tailrace.log.directory.disk_pressure import AUTOMATIC, Marks, marks
 from tailrace.metadata.image import BrokerImage, MetadataImage, PartitionImage, TopicImage
 from tailrace.records.record import Record, build
 from tailrace.wire import messages as m
+from tailrace.wire.apis import ApiKey
 from tailrace.wire.hot.producers import PartitionProducers
 from tailrace_gateway.cluster_state import ClusterState, state_of
 from tailrace_gateway.rest.backend import ControllerView, T
@@ -62,6 +63,12 @@ class MemoryBackend:
 
     def image(self) -> MetadataImage:
         return self._image
+
+    def cluster_image(self, api_key: ApiKey) -> MetadataImage:
+        return self._image
+
+    def has_topic(self, name: str) -> bool:
+        return self._image.topic(name) is not None
 
     def leader(self, topic: str, partition: int) -> int:
         return self._image.leader(topic, partition)

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple, Protocol, TypeVar
 from tailrace.kafka.topics import GROUP_METADATA_TOPIC
 from tailrace.log.directory.disk_pressure import Marks
 from tailrace.metadata.image import MetadataImage
+from tailrace.wire.apis import ApiKey
 from tailrace.wire.hot.producers import PartitionProducers
 from tailrace.wire.messages import ApiMessage
 from tailrace_gateway.cluster_state import ClusterState
@@ -37,6 +38,17 @@ class AdminBackend(Protocol):
 
     def image(self) -> MetadataImage:
         """The newest image, with the topics that the user may describe; it never waits."""
+        ...
+
+    def cluster_image(self, api_key: ApiKey) -> MetadataImage:
+        """The newest image with all topics, for what counts them.
+
+        Raises CLUSTER_AUTHORIZATION_FAILED where the user may not send that request, which is about the cluster.
+        """
+        ...
+
+    def has_topic(self, name: str) -> bool:
+        """Whether there is such a topic, also one that the user may not describe: for what is not told to it."""
         ...
 
     def leader(self, topic: str, partition: int) -> int:

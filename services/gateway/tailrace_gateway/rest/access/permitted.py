@@ -66,6 +66,14 @@ class PermittedAdmin:
         sees_quotas = self._authorized(AclOperation.DESCRIBE_CONFIGS, ResourceType.CLUSTER, CLUSTER_NAME)
         return replace(image, topics=topics, topic_names=names, quotas=image.quotas if sees_quotas else {})
 
+    def cluster_image(self, api_key: ApiKey) -> MetadataImage:
+        if rules.before(api_key, None, self._access(0)).refused:
+            raise ApiError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+        return self._backend.image()
+
+    def has_topic(self, name: str) -> bool:
+        return self._backend.has_topic(name)
+
     def leader(self, topic: str, partition: int) -> int:
         return self._backend.leader(topic, partition)
 
@@ -128,13 +136,16 @@ class PermittedAdmin:
         assert isinstance(answers, list)
         return answers
 
+    def _access(self, version: int) -> Access:
+        return Access(self._authorized, self._authorized_by_type, version, topic_names(self._backend.image))
+
     async def _checked(
         self, message: ApiMessage, version: int | None, ask: Callable[[ApiMessage], Awaitable[object]]
     ) -> object:
         """Asks what may be asked, and takes from the answer what the user may not know."""
         key = message.API_KEY
         version = INTERNAL_APIS[key].max_version if version is None else version
-        access = Access(self._authorized, self._authorized_by_type, version, topic_names(self._backend.image))
+        access = self._access(version)
         if key == ApiKey.PRODUCE:
             left = _WRITES.before(message, access)
         elif key in rules.RULES:

@@ -55,6 +55,12 @@ class GatewayAdmin:
     def image(self) -> MetadataImage:
         return self._gateway.image
 
+    def cluster_image(self, api_key: ApiKey) -> MetadataImage:
+        return self._gateway.image
+
+    def has_topic(self, name: str) -> bool:
+        return self._gateway.image.topic(name) is not None
+
     def leader(self, topic: str, partition: int) -> int:
         return self._gateway.image.leader(topic, partition)
 

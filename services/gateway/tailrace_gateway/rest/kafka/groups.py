@@ -80,7 +80,7 @@ async def _ask(backend: AdminBackend, group_id: str, request: ApiMessage) -> Any
         return await backend.ask_group(group_id, request)
     except ApiError as refused:
         # The topic of the groups is made with the first of them; before that nobody coordinates and no group exists.
-        if refused.code == ErrorCode.COORDINATOR_NOT_AVAILABLE and backend.image().topic(GROUP_METADATA_TOPIC) is None:
+        if refused.code == ErrorCode.COORDINATOR_NOT_AVAILABLE and not backend.has_topic(GROUP_METADATA_TOPIC):
             raise not_found(f"Consumer group {group_id} cannot be found.") from None
         raise
 

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 from tailrace.errors import ApiError, ErrorCode
 from tailrace.metadata import moves
 from tailrace.metadata.moves import Copied, NoRoom, Partition, Plan, Replicas, drained
+from tailrace.wire.apis import ApiKey
 from tailrace.wire.messages import (
     AlterPartitionReassignmentsRequest,
     DescribeLogDirsRequest,
@@ -47,7 +48,7 @@ async def _alter(backend: AdminBackend, portion: Iterable[tuple[str, list[tuple[
 
 async def drain(backend: AdminBackend, broker_id: int, *, shrink: bool) -> Plan:
     """Starts to move everything off a broker; raises 400 where no other broker can take a replica."""
-    image = backend.image()
+    image = backend.cluster_image(ApiKey.ALTER_PARTITION_REASSIGNMENTS)
     partitions = {
         (name, index): tuple(node for node in part.replicas if node not in part.removing_replicas)
         for name, topic in image.topics.items()

@@ -43,10 +43,7 @@ async def described(backend: AdminBackend, transactional_id: str) -> Any:
         answer = await backend.ask_owner(TRANSACTION_STATE_TOPIC, transactional_id, request)
     except ApiError as refused:
         # The topic is made with the first of them; before that nobody coordinates and there is none.
-        if (
-            backend.image().topic(TRANSACTION_STATE_TOPIC) is None
-            and refused.code == ErrorCode.COORDINATOR_NOT_AVAILABLE
-        ):
+        if refused.code == ErrorCode.COORDINATOR_NOT_AVAILABLE and not backend.has_topic(TRANSACTION_STATE_TOPIC):
             raise unknown from None
         raise
     (row,) = answer.transaction_states

@@ -8,8 +8,9 @@ from http import HTTPStatus
 
 from fastapi import APIRouter
 
-from tailrace.metadata.image import PartitionImage
+from tailrace.metadata.image import MetadataImage, PartitionImage
 from tailrace.metadata.moves import Copied, Partition
+from tailrace.wire.apis import ApiKey
 from tailrace_gateway.cluster_state import BrokerStatus
 from tailrace_gateway.rest.errors import not_found, plain
 from tailrace_gateway.rest.kafka import reassignments, space
@@ -124,7 +125,7 @@ async def drain_broker(scope: InCluster, broker_id: int, shrink: bool = False) -
 async def unregister_broker(scope: InCluster, broker_id: int, force: bool = False) -> None:
     """Forgets a broker that was emptied and stopped; with force also one that runs or holds partitions."""
     broker = registered_broker(scope, broker_id)
-    holds = sum(1 for _ in _held(scope, broker_id))
+    holds = sum(1 for _ in _held(scope.backend.cluster_image(ApiKey.UNREGISTER_BROKER), broker_id))
     if not force and not broker.fenced:
         raise plain(HTTPStatus.CONFLICT, f"Broker {broker_id} runs: stop it first, or force=true.")
     if not force and holds:
@@ -132,8 +133,8 @@ async def unregister_broker(scope: InCluster, broker_id: int, force: bool = Fals
     await reassignments.unregister(scope.backend, broker_id)
 
 
-def _held(scope: ClusterScope, broker_id: int) -> Iterable[PartitionImage]:
-    for topic in scope.image.topics.values():
+def _held(image: MetadataImage, broker_id: int) -> Iterable[PartitionImage]:
+    for topic in image.topics.values():
         yield from (partition for partition in topic.partitions if broker_id in partition.replicas)
 
 
@@ -155,7 +156,8 @@ def _task_of(scope: ClusterScope, broker_id: int, left: int) -> RemoveBrokerTask
 @router.get("/remove-broker-tasks")
 async def list_remove_broker_tasks(scope: InCluster) -> Listing[RemoveBrokerTask]:
     """Lists the brokers that every replica is leaving."""
-    held = {broker_id: list(_held(scope, broker_id)) for broker_id in sorted(scope.image.brokers)}
+    image = scope.backend.cluster_image(ApiKey.LIST_PARTITION_REASSIGNMENTS)
+    held = {broker_id: list(_held(image, broker_id)) for broker_id in sorted(image.brokers)}
     data = [_task_of(scope, node, len(parts)) for node, parts in held.items() if parts and _is_leaving(parts, node)]
     return Listing(kind="KafkaRemoveBrokerTaskList", metadata=scope.listing("remove-broker-tasks"), data=data)
 
@@ -164,7 +166,7 @@ async def list_remove_broker_tasks(scope: InCluster) -> Listing[RemoveBrokerTask
 async def get_remove_broker_task(scope: InCluster, broker_id: int) -> RemoveBrokerTask:
     """Says how many partitions a broker holds; 404 for a broker with partitions that nobody moves away."""
     registered_broker(scope, broker_id)
-    held = list(_held(scope, broker_id))
+    held = list(_held(scope.backend.cluster_image(ApiKey.LIST_PARTITION_REASSIGNMENTS), broker_id))
     if not _is_leaving(held, broker_id):
         raise not_found(f"Broker {broker_id} is not being emptied.")
     return _task_of(scope, broker_id, len(held))

@@ -2,19 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import random
+from collections.abc import AsyncIterator, Callable
+from dataclasses import replace
 from typing import Any
 
+import httpx
 import pytest
 
 from support.authorizers import Recorder
 from support.rest_backend import MemoryBackend, MemoryGroup
+from tailrace.clock import ManualClock
 from tailrace.errors import ApiError, ErrorCode
 from tailrace.kafka.described_groups import DescribedGroup
+from tailrace.kafka.topics import GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC
+from tailrace.metadata.image import PartitionImage
 from tailrace.records.record import Record, build
 from tailrace.wire import messages as m
 from tailrace_gateway.rest.access.permitted import PermittedAdmin
-from tailrace_gateway.rest.kafka import groups, offset_resets, records
+from tailrace_gateway.rest.access.rest_access import RestAccess
+from tailrace_gateway.rest.app import create_app
+from tailrace_gateway.rest.backend import AdminBackend
+from tailrace_gateway.rest.hosts import HostRules
+from tailrace_gateway.rest.kafka import groups, offset_resets, records, transactions
 from tailrace_gateway.rest.models import ResetWish
 
 ALICE = "User:alice"
@@ -68,6 +78,62 @@ async def test_a_change_of_the_topics_is_seen_within_a_request(backend: MemoryBa
     assert set(user.image().topics) == {"orders"}
     backend.set_topic("new", 1)
     assert set(user.image().topics) == {"orders", "new"}
+
+
+@pytest.fixture
+async def operator(backend: MemoryBackend) -> AsyncIterator[httpx.AsyncClient]:
+    """A user with ALTER and DESCRIBE of the cluster that may describe no topic."""
+    authorizer = Recorder(lambda asked: asked.resource == "CLUSTER" and asked.operation in {"ALTER", "DESCRIBE"})
+    access = RestAccess(authorizer=authorizer)
+    app = create_app(backend, ManualClock(), random.Random(1), HostRules(["here"]), access=access)
+    async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://here/v3/clusters/memory") as http:
+        yield http
+
+
+async def test_a_broker_with_topics_that_the_user_cannot_see_is_emptied_before_it_is_forgotten(
+    backend: MemoryBackend, operator: httpx.AsyncClient
+) -> None:
+    backend.set_partitions("secrets", PartitionImage((1,), (1,), 1, 0, 0, removing_replicas=(1,)))
+    backend.set_broker(replace(backend.image().brokers[1], fenced=True))
+    assert (await operator.get("remove-broker-tasks/1")).json()["partitions_left"] == 1
+    assert [row["broker_id"] for row in (await operator.get("remove-broker-tasks")).json()["data"]] == [1]
+    assert (await operator.post("brokers/1:unregister")).status_code == 409
+    backend.set_partitions("secrets", PartitionImage((1,), (1,), 1, 0, 0))
+    assert (await operator.delete("brokers/1")).status_code == 202
+    assert backend.image().topics["secrets"].partitions[0].replicas == (0,)
+    assert (await operator.post("brokers/1:unregister")).status_code == 204
+
+
+@pytest.mark.parametrize(
+    ("method", "path"),
+    [
+        ("GET", "remove-broker-tasks"),
+        ("GET", "remove-broker-tasks/1"),
+        ("DELETE", "brokers/1"),
+        ("POST", "brokers/1:unregister"),
+    ],
+)
+async def test_what_a_broker_holds_is_told_to_those_that_may_know_the_cluster(
+    backend: MemoryBackend, method: str, path: str
+) -> None:
+    access = RestAccess(authorizer=Recorder())
+    app = create_app(backend, ManualClock(), random.Random(1), HostRules(["here"]), access=access)
+    async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://here/v3/clusters/memory") as http:
+        assert (await http.request(method, path)).status_code == 403
+    assert backend.asked == [] and 1 in backend.image().brokers
+
+
+@pytest.mark.parametrize(
+    ("topic", "describe"),
+    [(GROUP_METADATA_TOPIC, groups.describe), (TRANSACTION_STATE_TOPIC, transactions.described)],
+)
+async def test_a_coordinator_that_is_away_is_not_taken_for_a_group_that_is_not_there(
+    backend: MemoryBackend, topic: str, describe: Callable[[AdminBackend, str], Any]
+) -> None:
+    backend.set_topic(topic, 1)
+    user = admin(backend, ("DESCRIBE", "GROUP", "g"), ("DESCRIBE", "TRANSACTIONAL_ID", "g"))
+    backend.fail_next = ApiError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+    assert await refusal(lambda: describe(user, "g")) == ErrorCode.COORDINATOR_NOT_AVAILABLE
 
 
 @pytest.mark.parametrize("may", [True, False])
