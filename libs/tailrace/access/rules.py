@@ -231,10 +231,10 @@ RULES: Final[Mapping[int, tuple[Check, ...]]] = {
 }
 
 
-def before(api_key: int, request: object, access: Access) -> Left:
+def before(api_key: int, request: object, access: Access, table: Mapping[int, tuple[Check, ...]] = RULES) -> Left:
     """What of a request may be handled, and what of it is refused."""
     refused: list[RefusedPart] = []
-    for check in RULES.get(api_key, ()):
+    for check in table.get(api_key, ()):
         left = check.before(request, access)
         refused += left.refused
         request = left.request

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
-from typing import Final
+from typing import Final, cast
 
 from tailrace.access import rules
 from tailrace.access.authorizer import Authorizer
-from tailrace.access.checks import Access, RequestRows, topic
+from tailrace.access.checks import Access, Check, RequestRows, Whole, topic
 from tailrace.access.resources import CLUSTER_NAME, FAILED, AclOperation, ResourceType
 from tailrace.errors import ApiError, ErrorCode
 from tailrace.kafka.topics import GROUP_METADATA_TOPIC
@@ -17,13 +17,21 @@ from tailrace.metadata.image import MetadataImage
 from tailrace.net.dispatch import topic_names
 from tailrace.wire.apis import INTERNAL_APIS, ApiKey
 from tailrace.wire.hot.producers import PartitionProducers
-from tailrace.wire.messages import ApiMessage
+from tailrace.wire.messages import ApiMessage, FetchResponse
 from tailrace_gateway.cluster_state import ClusterState
 from tailrace_gateway.rest.backend import AdminBackend, ControllerView, T
 
-_WRITES: Final = RequestRows("topic_data", AclOperation.WRITE, ResourceType.TOPIC, topic)
-# Of this product alone: what they say is about all topics and clients.
-_FIRST_PRIVATE_KEY: Final = 10_000
+_CLUSTER: Final = ResourceType.CLUSTER
+# Of all requests that are sent. Produce and Fetch ask by themselves in a broker; what this product alone has is about
+# all topics and clients, and names clients as their quotas do.
+RULES: Final[Mapping[int, tuple[Check, ...]]] = {
+    **rules.RULES,
+    ApiKey.PRODUCE: (RequestRows("topic_data", AclOperation.WRITE, ResourceType.TOPIC, topic),),
+    ApiKey.FETCH: (RequestRows("topics", AclOperation.READ, ResourceType.TOPIC, topic),),
+    ApiKey.DESCRIBE_CLEANER: (Whole(_CLUSTER, (AclOperation.DESCRIBE,)),),
+    ApiKey.DESCRIBE_OPEN_TRANSACTIONS: (Whole(_CLUSTER, (AclOperation.DESCRIBE,)),),
+    ApiKey.DESCRIBE_QUOTA_USAGE: rules.RULES[ApiKey.DESCRIBE_CLIENT_QUOTAS],
+}
 
 
 class PermittedAdmin:
@@ -67,7 +75,7 @@ class PermittedAdmin:
         return replace(image, topics=topics, topic_names=names, quotas=image.quotas if sees_quotas else {})
 
     def cluster_image(self, api_key: ApiKey) -> MetadataImage:
-        if rules.before(api_key, None, self._access(0)).refused:
+        if rules.before(api_key, None, self._access(0), RULES).refused:
             raise ApiError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
         return self._backend.image()
 
@@ -146,13 +154,11 @@ class PermittedAdmin:
         key = message.API_KEY
         version = INTERNAL_APIS[key].max_version if version is None else version
         access = self._access(version)
-        if key == ApiKey.PRODUCE:
-            left = _WRITES.before(message, access)
-        elif key in rules.RULES:
-            left = rules.before(key, message, access)
-        else:
-            self._check_cluster(AclOperation.DESCRIBE if key >= _FIRST_PRIVATE_KEY else AclOperation.ALTER)
-            return await ask(message)
+        if key not in RULES:
+            raise ApiError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+        left = rules.before(key, message, access, RULES)
+        if key == ApiKey.FETCH:  # a list of lags has those that may be known
+            return FetchResponse(responses=[]) if left.request is None else await ask(cast(ApiMessage, left.request))
         if left.refused:  # an operation over HTTP is about one thing: it is done or refused
             raise ApiError(left.refused[0].code)
         answer = await ask(message)

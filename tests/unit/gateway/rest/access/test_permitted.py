@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import importlib
+import inspect
+import pkgutil
 import random
 from collections.abc import AsyncIterator, Callable
 from dataclasses import replace
@@ -17,9 +20,11 @@ from tailrace.errors import ApiError, ErrorCode
 from tailrace.kafka.described_groups import DescribedGroup
 from tailrace.kafka.topics import GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC
 from tailrace.metadata.image import PartitionImage
+from tailrace.reading import next_records
 from tailrace.records.record import Record, build
 from tailrace.wire import messages as m
-from tailrace_gateway.rest.access.permitted import PermittedAdmin
+from tailrace_gateway import rest
+from tailrace_gateway.rest.access.permitted import RULES, PermittedAdmin
 from tailrace_gateway.rest.access.rest_access import RestAccess
 from tailrace_gateway.rest.app import create_app
 from tailrace_gateway.rest.backend import AdminBackend
@@ -167,7 +172,7 @@ QUESTIONS: list[tuple[Callable[[PermittedAdmin], Any], tuple[str, str, str], Err
     (lambda to: to.producers(0, "orders", 0), ("READ", "TOPIC", "orders"), ErrorCode.TOPIC_AUTHORIZATION_FAILED),
     (
         lambda to: to.ask_quota(m.DescribeQuotaUsageRequest(max_entries=1)),
-        ("DESCRIBE", "CLUSTER", CLUSTER),
+        ("DESCRIBE_CONFIGS", "CLUSTER", CLUSTER),
         ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
     ),
     (lambda to: to.state(), ("DESCRIBE", "CLUSTER", CLUSTER), ErrorCode.CLUSTER_AUTHORIZATION_FAILED),
@@ -189,6 +194,55 @@ async def test_a_question_needs_a_right_and_is_not_asked_without(
     assert await refusal(lambda: ask(admin(backend))) == code
     assert backend.asked == []
     assert await refusal(lambda: ask(admin(backend, right, ("DESCRIBE_CONFIGS", "TOPIC", "new")))) is None
+
+
+UNREAD = {
+    0: {("orders", 0): next_records.Unread(0, 1), ("secrets", 0): next_records.Unread(0, 1)},
+    1: {("secrets", 0): next_records.Unread(0, 1)},
+}
+READ_ORDERS = ("READ", "TOPIC", "orders")
+
+
+@pytest.mark.parametrize(
+    ("rights", "found"),
+    [([READ_ORDERS], {("orders", 0): 7}), ([("ALTER", "CLUSTER", CLUSTER)], {})],
+    ids=["reader", "operator"],
+)
+async def test_the_time_of_the_next_record_is_told_of_the_topics_that_the_user_may_read(
+    backend: MemoryBackend, rights: list[tuple[str, str, str]], found: dict[tuple[str, int], int]
+) -> None:
+    for name in ("orders", "secrets"):
+        backend.log(name, 0).append(Record(timestamp=7, value=b"v"))
+    assert await next_records.next_timestamps(admin(backend, *rights).ask_broker, UNREAD) == found
+    fetched = [topic.topic for _, request in backend.asked for topic in request.topics]
+    assert set(fetched) == {topic for topic, _ in found}
+
+
+MACHINERY = ("tailrace.wire.descriptors", "tailrace.wire.messages", "tailrace.net.")  # of all messages
+
+
+def requests_of_rest() -> set[type[m.ApiMessage]]:
+    """What the modules of the REST API, and those of the libraries that they import, send to the cluster."""
+    names = [name for _, name, _ in pkgutil.walk_packages(rest.__path__, f"{rest.__name__}.")]
+    imported = [value for name in names for value in vars(importlib.import_module(name)).values()]
+    used = {str(getattr(value, "__name__" if inspect.ismodule(value) else "__module__", "")) for value in imported}
+    libraries = [name for name in used if name.startswith("tailrace.") and not name.startswith(MACHINERY)]
+    for name in libraries:
+        imported += vars(importlib.import_module(name)).values()
+    found = [value for value in imported if inspect.isclass(value) and issubclass(value, m.ApiMessage)]
+    return {one for one in found if one.__name__.endswith("Request")}
+
+
+def test_each_request_that_is_sent_has_its_rule() -> None:
+    sent = requests_of_rest()
+    assert {m.FetchRequest, m.ListOffsetsRequest, m.OffsetCommitRequest, m.DescribeQuotaUsageRequest} <= sent
+    assert [one.__name__ for one in sent if one.API_KEY not in RULES] == []
+
+
+async def test_a_request_without_a_rule_is_not_sent(backend: MemoryBackend) -> None:
+    user = PermittedAdmin(backend, Recorder(lambda asked: True), ALICE, "127.0.0.1")
+    assert await refusal(lambda: user.ask_broker(0, m.ApiVersionsRequest())) == ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+    assert backend.asked == []
 
 
 async def test_what_the_user_may_not_know_is_taken_from_an_answer(backend: MemoryBackend) -> None:
