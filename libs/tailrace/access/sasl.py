@@ -24,6 +24,7 @@ from tailrace.access.scram import (
 )
 
 PLAIN: Final = "PLAIN"
+WRONG_PASSWORD: Final = "Authentication failed: Invalid username or password"  # of PLAIN
 SERVED: Final = (PLAIN, *MECHANISMS)
 
 
@@ -76,7 +77,7 @@ class PlainSaslServer:
     def checked(self, *, right: bool) -> bytes:
         """The answer after the check. Raises AuthenticationRefused."""
         if not right:
-            raise AuthenticationRefused("Authentication failed: Invalid username or password")
+            raise AuthenticationRefused(WRONG_PASSWORD)
         self.complete = True
         return b""
 

@@ -7,23 +7,22 @@ connection.failed.authentication.delay.ms, and the connection is closed.
 
 from __future__ import annotations
 
-import asyncio
 import secrets
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from typing import Final, cast
 
 from structlog.typing import FilteringBoundLogger
 
 from tailrace.access import sasl
 from tailrace.access.refused import AuthenticationRefused
-from tailrace.access.sasl import Credentials, PasswordCheck, PlainSaslServer, SaslServer
+from tailrace.access.sasl import Credentials, PlainSaslServer, SaslServer
 from tailrace.access.scram import REFUSED
 from tailrace.clock import Clock
 from tailrace.errors import ErrorCode
 from tailrace.net.identity import principal_of
 from tailrace.net.limits.seldom import SeldomWarning
 from tailrace.net.sasl.counts import SaslCounts
+from tailrace.net.sasl.password_checks import PasswordChecks
 from tailrace.net.sasl.settings import SaslSettings
 from tailrace.net.session import AuthenticationState, ClientSession
 from tailrace.printable import printable
@@ -59,9 +58,7 @@ class SaslAuthenticator:
         self._clock = clock
         self._failures = SeldomWarning(log, clock.monotonic_ms, "authentication failed")
         self._new_nonce = new_nonce
-        # PBKDF2 of PLAIN, one at a time: at most one check waits for each connection, and each connection has its
-        # deadline.
-        self._thread: ThreadPoolExecutor | None = None
+        self._checks = PasswordChecks()
 
     def begin(self, session: ClientSession) -> None:
         """A client has connected."""
@@ -141,7 +138,8 @@ class SaslAuthenticator:
                 f"mechanism '{before.sasl_mechanism}'"
             )
         if isinstance(server, PlainSaslServer):
-            reply = server.checked(right=await self._in_thread(server.evaluate(token)))
+            check = server.evaluate(token)
+            reply = server.checked(right=await self._checks.run(check.run, before.client_host))
         else:
             try:
                 reply = server.evaluate(token)
@@ -159,11 +157,6 @@ class SaslAuthenticator:
         session.authenticated(principal, server.mechanism, self.settings.max_reauth_ms)
         return reply, self.settings.max_reauth_ms
 
-    async def _in_thread(self, check: PasswordCheck) -> bool:
-        if self._thread is None:
-            self._thread = ThreadPoolExecutor(1, "password")
-        return await asyncio.get_running_loop().run_in_executor(self._thread, check.run)
-
     async def _failed(self, session: ClientSession, mechanism: str, username: str, why: str) -> None:
         self.counts.failed(mechanism, again=bool(session.identity.sasl_mechanism))
         self._failures.say(
@@ -178,8 +171,7 @@ class SaslAuthenticator:
 
     def close(self) -> None:
         """Ends the thread; checks that wait for it are not done."""
-        if self._thread is not None:
-            self._thread.shutdown(wait=False, cancel_futures=True)
+        self._checks.close()
 
 
 def _shown(text: str) -> str:

@@ -20,6 +20,7 @@ from tailrace.net.identity import ANONYMOUS, Identity
 from tailrace.net.limits.role_memory import RoleMemory
 from tailrace.net.limits.seldom import LINES
 from tailrace.net.sasl.authenticator import SaslAuthenticator
+from tailrace.net.sasl.password_checks import MAX_OF_ADDRESS
 from tailrace.net.sasl.settings import SaslSettings
 from tailrace.net.session import AUTHENTICATION_MS, AuthenticationState, ClientSession
 from tailrace.wire.apis import ApiKey
@@ -116,6 +117,21 @@ async def test_a_flood_of_refused_logins_is_some_lines_and_every_one_is_counted(
             await world.sasl.handshake(SaslHandshakeRequest(mechanism="GSSAPI"), 1, client)
     assert len(lines) == LINES
     assert world.counted("failed_sasl_authentication") == {"unsupported": 3 * LINES}
+
+
+async def test_a_login_by_plain_beyond_those_that_wait_is_refused_as_a_wrong_password_is() -> None:
+    world = World()
+    sessions = [ClientSession(Holder(), RoleMemory(), world.session.identity, clock=world.clock) for _ in range(40)]
+    right = SaslAuthenticateRequest(auth_bytes=plain_token("alice", "right"))
+    for session in sessions:
+        world.sasl.begin(session)
+        await world.sasl.handshake(SaslHandshakeRequest(mechanism="PLAIN"), 1, session)
+    with capture_logs() as lines:
+        answers = await asyncio.gather(*(world.sasl.authenticate(right, 2, session) for session in sessions))
+    codes = [(answer.error_code, answer.error_message) for answer in answers]
+    refused = (ErrorCode.SASL_AUTHENTICATION_FAILED, "Authentication failed: Invalid username or password")
+    assert codes == [(0, "")] * MAX_OF_ADDRESS + [refused] * (40 - MAX_OF_ADDRESS)
+    assert {line["why"] for line in lines} == {"32 checks of passwords of this address wait"}
 
 
 async def test_a_users_name_cannot_write_to_the_terminal_of_a_log() -> None:
