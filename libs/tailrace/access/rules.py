@@ -230,6 +230,13 @@ RULES: Final[Mapping[int, tuple[Check, ...]]] = {
     ),
 }
 
+# Of a role that answers for a broker, too: what Produce and Fetch ask there by themselves.
+OF_BROKERS: Final[Mapping[int, tuple[Check, ...]]] = {
+    **RULES,
+    ApiKey.PRODUCE: (_TRANSACTION, RequestRows("topic_data", _O.WRITE, _TOPIC, topic)),
+    ApiKey.FETCH: (_topics(_O.READ),),
+}
+
 
 def before(api_key: int, request: object, access: Access, table: Mapping[int, tuple[Check, ...]] = RULES) -> Left:
     """What of a request may be handled, and what of it is refused."""

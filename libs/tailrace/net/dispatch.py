@@ -141,11 +141,11 @@ async def _authorized(service: Service, request: Any, context: Context) -> Any:
         if denied is not None:
             session.on_denied(key, denied)
         refused = await service.large.refuse(part, key, version, code)
-        response = refused if response is None else _joined(response, refused)
+        response = refused if response is None else joined(response, refused)
     return response
 
 
-def _joined(response: Any, other: Any) -> Any:
+def joined(response: Any, other: Any) -> Any:
     """One answer with the rows of both."""
     for name in struct_of(response).fields:
         if type(rows := getattr(other, name, None)) is list and rows:

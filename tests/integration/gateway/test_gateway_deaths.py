@@ -8,6 +8,7 @@ from uuid import UUID
 
 import pytest
 
+from support.authorizers import Recorder
 from support.gateway import Client, Peer, World
 from support.waiting import turns_until
 from tailrace.errors import ErrorCode
@@ -387,3 +388,35 @@ async def test_a_refusal_names_the_new_leader_and_where_it_is(
     assert (partition.current_leader.leader_id, partition.current_leader.leader_epoch) == (1, 0)
     ports = [(e.node_id, e.host, e.port) for e in answer.node_endpoints]
     assert ports == [(1, "127.0.0.1", world.listener.base_port + 1)]
+
+
+@pytest.mark.parametrize(("key", "version"), [(0, 9), (0, 10), (0, 13), (1, 12), (1, 16), (1, 17)])
+async def test_of_a_topic_without_rights_a_refusal_tells_neither_leader_nor_epoch(
+    open_world: Callable[..., World], key: int, version: int
+) -> None:
+    world = open_world(limits=GatewayLimits(node_wait_ms=60_000))
+    world.gateway.authorizer = authorizer = Recorder(lambda asked: asked.name == "t")
+    world.put_broker(1, await world.peer("broker-1"))
+    ids = {"t": UUID(int=5), "secret": UUID(int=6)}
+    for name, topic_id in ids.items():
+        world.put_topic(name, [1, 1], topic_id)
+    client = await world.client()
+    for names in (["secret"], ["secret", "t"]):
+        written, fetched = m.ProduceRequest.TopicProduceData, m.FetchRequest.FetchTopic
+        rows = [written.PartitionProduceData(index=1, records=b"records")]
+        produced = [written(name=name, topic_id=ids[name], partition_data=rows) for name in names]
+        partitions = [fetched.FetchPartition(partition=1)]
+        topics = [fetched(topic=name, topic_id=ids[name], partitions=partitions) for name in names]
+        request: Any = m.FetchRequest(topics=topics)
+        if key == 0:
+            request = m.ProduceRequest(acks=1, timeout_ms=30_000, topic_data=produced)
+        found = {}
+        for topic in (await client.ask(request, version)).responses:
+            name = (topic.name if key == 0 else topic.topic) or {one: name for name, one in ids.items()}[topic.topic_id]
+            (row,) = topic.partition_responses if key == 0 else topic.partitions
+            hint = getattr(row, "current_leader", None)
+            found[name] = row.error_code, -1 if hint is None else hint.leader_id
+        hinted = 1 if version in (10, 13, 16, 17) else -1
+        told = {"secret": (ErrorCode.TOPIC_AUTHORIZATION_FAILED, -1), "t": (ErrorCode.NOT_LEADER_OR_FOLLOWER, hinted)}
+        assert found == {name: told[name] for name in names}
+    assert {one.operation for one in authorizer.asked} == {"WRITE" if key == 0 else "READ"}

@@ -3,6 +3,7 @@
 They wait, within their timeout and a short limit, for the node to come back or for the image to name another leader of
 one of their partitions. Then they are answered per partition with NOT_LEADER_OR_FOLLOWER and leader hints (KIP-951), so
 that clients move at once instead of backing off against a dead port. Nothing here was sent to any broker before.
+Rows without the right are refused as the broker would refuse them, so that nothing is said of their partitions.
 What need not wait does not: a fetch session that died with its broker, and a producer id, which any broker gives.
 """
 
@@ -14,10 +15,13 @@ from collections.abc import Iterator
 from functools import partial
 from typing import Any
 
+from tailrace.access import rules
+from tailrace.access.checks import Access, Left
 from tailrace.errors import ErrorCode
 from tailrace.metadata.image import MetadataImage
 from tailrace.metadata.records import NO_LEADER
 from tailrace.net.backoff import Backoff
+from tailrace.net.dispatch import joined, topic_names
 from tailrace.net.identity import Identity
 from tailrace.net.members.endpoints import address_of
 from tailrace.wire import codec
@@ -54,11 +58,14 @@ async def _wait_for_node(
 ) -> bytes | memoryview | None:
     if frame.key == ApiKey.INIT_PRODUCER_ID and (answer := await _from_another(gateway, connection, frame)):
         return answer
+    left = await _permitted(gateway, connection, frame, request)
     refused_batches = connection.refused_batches
     if frame.key == ApiKey.PRODUCE and await gateway.large.over_rows(
         request, partial(refused_batches.precede, request)
     ):
-        return await _refusal(gateway, connection, frame, request)
+        return await _refusal(gateway, connection, frame, request, left)
+    if left.request is None:
+        return await _refusal(gateway, connection, frame, request, left)
     node_id = connection.node_id
     now_ms = gateway.clock.monotonic_ms()
     limit_ms = gateway.away_since_ms.get(node_id, now_ms) + gateway.limits.node_wait_ms - now_ms
@@ -66,7 +73,7 @@ async def _wait_for_node(
     if frame.key == ApiKey.PRODUCE:
         limit_ms = min(limit_ms, max(request.timeout_ms, 0))
     until_ms = now_ms + limit_ms
-    partitions = list(asked(request, frame.key, gateway.image))
+    partitions = list(asked(left.request, frame.key, gateway.image))
     backoff = Backoff(gateway.clock, gateway.random, 20, 200)
     while True:
         # Before anything else: a follower serves consumers (KIP-392), so a node that is back may answer what moved.
@@ -86,10 +93,25 @@ async def _wait_for_node(
             await gateway.follower.wait_for(partial(operator.is_not, gateway.image), min(left_ms, backoff.next_ms()))
         except TimeoutError:
             continue
-    return await _refusal(gateway, connection, frame, request)
+    return await _refusal(gateway, connection, frame, request, left)
 
 
-async def _refusal(gateway: Gateway, connection: ClientLink, frame: Frame, request: Any) -> bytes | memoryview | None:
+async def _permitted(gateway: Gateway, connection: ClientLink, frame: Frame, request: Any) -> Left:
+    """What of the request the client may do, as the broker would ask."""
+    session = connection.session
+    if not session.restricted:
+        return Left(request)
+    names = topic_names(lambda: gateway.image)
+    access = Access(session.authorized, session.authorized_by_resource_type, frame.version, names)
+    return await gateway.large.over_rows(request, partial(rules.before, frame.key, request, access, rules.OF_BROKERS))
+
+
+async def _refusal(
+    gateway: Gateway, connection: ClientLink, frame: Frame, request: Any, left: Left
+) -> bytes | memoryview | None:
+    for part in left.refused:
+        if part.denied is not None:
+            connection.session.on_denied(frame.key, part.denied)
     if frame.key == ApiKey.PRODUCE:
         if request.acks == 0:
             connection.refuse(f"node {connection.node_id} is away and a Produce with acks=0 cannot be answered")
@@ -97,7 +119,7 @@ async def _refusal(gateway: Gateway, connection: ClientLink, frame: Frame, reque
         await gateway.large.over_rows(request, partial(connection.refused_batches.refused, request))
 
     def work() -> bytes | memoryview:
-        response = _refused(request, frame, gateway, connection.session.identity)
+        response = _refused(request, left, frame, gateway, connection.session.identity)
         return codec.encode_large_response(response, frame.version, frame.correlation_id)
 
     return await gateway.large.over_rows(request, work)
@@ -150,15 +172,25 @@ async def _from_another(gateway: Gateway, connection: ClientLink, frame: Frame) 
     return None
 
 
-def _refused(request: Any, frame: Frame, gateway: Gateway, identity: Identity) -> Any:
-    code = _CODES.get(ApiKey(frame.key), ErrorCode.NOT_LEADER_OR_FOLLOWER)
-    if frame.key == ApiKey.FETCH:
-        response = _refused_fetch(request, lost=_session_lost(request, frame))
-    else:
-        response = refuse(request, frame.key, frame.version, code)
-    if frame.version >= _HINTS_FROM.get(frame.key, _NEVER):
-        _hint(response, frame.key, gateway, identity)
+def _refused(request: Any, left: Left, frame: Frame, gateway: Gateway, identity: Identity) -> Any:
+    if _session_lost(request, frame):
+        return m.FetchResponse(error_code=ErrorCode.FETCH_SESSION_ID_NOT_FOUND, responses=[])  # it names all again
+    response = None
+    if left.request is not None:
+        code = _CODES.get(ApiKey(frame.key), ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        response = _refused_rows(left.request, frame, code)
+        if frame.version >= _HINTS_FROM.get(frame.key, _NEVER):
+            _hint(response, frame.key, gateway, identity)
+    for part in left.refused:
+        rows = _refused_rows(part.request, frame, part.code)
+        response = rows if response is None else joined(response, rows)
     return response
+
+
+def _refused_rows(request: Any, frame: Frame, code: ErrorCode) -> Any:
+    if frame.key == ApiKey.FETCH:
+        return _refused_fetch(request, code)
+    return refuse(request, frame.key, frame.version, code)
 
 
 def _hint(response: Any, key: int, gateway: Gateway, identity: Identity) -> None:
@@ -181,10 +213,7 @@ def _hint(response: Any, key: int, gateway: Gateway, identity: Identity) -> None
     response.node_endpoints = endpoints
 
 
-def _refused_fetch(request: Any, *, lost: bool) -> Any:
-    """A client whose session is gone names all its partitions again."""
-    if lost:
-        return m.FetchResponse(error_code=ErrorCode.FETCH_SESSION_ID_NOT_FOUND, responses=[])
+def _refused_fetch(request: Any, code: ErrorCode) -> Any:
     topic = m.FetchResponse.FetchableTopicResponse
     partition = topic.PartitionData
     return m.FetchResponse(
@@ -195,7 +224,7 @@ def _refused_fetch(request: Any, *, lost: bool) -> Any:
                 partitions=[
                     partition(
                         partition_index=p.partition,
-                        error_code=ErrorCode.NOT_LEADER_OR_FOLLOWER,
+                        error_code=code,
                         high_watermark=-1,
                         aborted_transactions=None,
                         records=b"",

@@ -8,7 +8,7 @@ from typing import Final, cast
 
 from tailrace.access import rules
 from tailrace.access.authorizer import Authorizer
-from tailrace.access.checks import Access, Check, RequestRows, Whole, topic
+from tailrace.access.checks import Access, Check, Whole
 from tailrace.access.resources import CLUSTER_NAME, FAILED, AclOperation, ResourceType
 from tailrace.errors import ApiError, ErrorCode
 from tailrace.kafka.topics import GROUP_METADATA_TOPIC
@@ -22,12 +22,10 @@ from tailrace_gateway.cluster_state import ClusterState
 from tailrace_gateway.rest.backend import AdminBackend, ControllerView, T
 
 _CLUSTER: Final = ResourceType.CLUSTER
-# Of all requests that are sent. Produce and Fetch ask by themselves in a broker; what this product alone has is about
-# all topics and clients, and names clients as their quotas do.
+# Of all requests that are sent. What this product alone has is about all topics and clients, and names clients as their
+# quotas do.
 RULES: Final[Mapping[int, tuple[Check, ...]]] = {
-    **rules.RULES,
-    ApiKey.PRODUCE: (RequestRows("topic_data", AclOperation.WRITE, ResourceType.TOPIC, topic),),
-    ApiKey.FETCH: (RequestRows("topics", AclOperation.READ, ResourceType.TOPIC, topic),),
+    **rules.OF_BROKERS,
     ApiKey.DESCRIBE_CLEANER: (Whole(_CLUSTER, (AclOperation.DESCRIBE,)),),
     ApiKey.DESCRIBE_OPEN_TRANSACTIONS: (Whole(_CLUSTER, (AclOperation.DESCRIBE,)),),
     ApiKey.DESCRIBE_QUOTA_USAGE: rules.RULES[ApiKey.DESCRIBE_CLIENT_QUOTAS],
