@@ -80,8 +80,11 @@ class AclImage:
 
     def matching(self, wanted: AclFilter) -> Iterator[Acl]:
         """The ACLs that a filter names."""
-        acls = self if wanted.name is None else self._named(wanted.resource_type, wanted.name)
-        return (acl for acl in acls if wanted.matches(acl))
+        return (acl for acl in self.candidates(wanted) if wanted.matches(acl))
+
+    def candidates(self, wanted: AclFilter) -> Iterator[Acl]:
+        """The ACLs that are compared with a filter: all of them where it names no resource."""
+        return iter(self) if wanted.name is None else self._named(wanted.resource_type, wanted.name)
 
     def _named(self, resource_type: ResourceType, name: str) -> Iterator[Acl]:
         """The ACLs that a filter with this name may name."""
