@@ -56,7 +56,8 @@ def _nothing() -> None:
 
 
 def _no_topic(topic_id: UUID) -> str | None:
-    return None
+    """Not None, which stands for an id that is unknown and needs no right."""
+    raise LookupError("a request names a topic by id where a service has no names of topics")
 
 
 def topic_names(image: Callable[[], MetadataImage]) -> TopicName:

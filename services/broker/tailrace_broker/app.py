@@ -22,7 +22,7 @@ from tailrace.net.authentication.metrics import open_authentication
 from tailrace.net.authorization.opening import open_authorizer
 from tailrace.net.background import in_background, in_thread
 from tailrace.net.backoff import Backoff
-from tailrace.net.dispatch import Handler, HotHandler, Service
+from tailrace.net.dispatch import Handler, HotHandler, Service, topic_names
 from tailrace.net.large import Large
 from tailrace.net.limits.request_memory import RequestMemory
 from tailrace.net.limits.role_memory import RoleMemory
@@ -385,7 +385,7 @@ async def open_listener(
             clock=clock,
         )
         authorizer = environment.authorizer or open_authorizer(config, follower, environment)
-        service = service_of(data_path, of_clients, memory, authorizer, config, environment)
+        service = service_of(data_path, of_clients, memory, authorizer, follower, config, environment)
         relay = GatewayRelay(follower, environment.boot_id, memory.answers)
         sasl = stack.enter_context(
             open_sasl(config, clock, environment.log, environment.registry, lambda: follower.image, environment.secret)
@@ -443,6 +443,7 @@ def service_of(
     handlers: dict[int, Handler],
     memory: RoleMemory,
     authorizer: Authorizer | None,
+    follower: MetadataFollower,
     config: Config,
     environment: Environment,
 ) -> Service:
@@ -462,6 +463,7 @@ def service_of(
         large=data_path.large,
         memory=memory,
         authorizer=authorizer,
+        topic_name=topic_names(lambda: follower.image),
         buffers=SocketBuffers(config.socket_receive_buffer_bytes, config.socket_send_buffer_bytes),
     )
 

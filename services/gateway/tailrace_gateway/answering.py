@@ -9,7 +9,7 @@ from tailrace.errors import ErrorCode
 from tailrace.metadata.image import BrokerImage, MetadataImage
 from tailrace.net.address import Address
 from tailrace.net.context import Context
-from tailrace.net.dispatch import Handler, Service, answer_frame
+from tailrace.net.dispatch import Handler, Service, answer_frame, topic_names
 from tailrace.net.identity import Identity
 from tailrace.net.members.endpoints import address_of
 from tailrace.net.preamble import identity_of
@@ -44,6 +44,7 @@ class AnsweringGateway(Gateway):
             parts.log,
             internal=False,
             listener="CLIENT",
+            topic_name=topic_names(lambda: self.image),
             large=self.large,
             memory=self.memory,
         )

@@ -389,6 +389,21 @@ async def test_authorized_operations_are_those_that_the_client_has() -> None:
     assert Asked("DESCRIBE", "CLUSTER", CLUSTER_NAME) not in world.authorizer.asked
 
 
+async def test_a_service_without_names_of_topics_takes_no_request_by_id() -> None:
+    handled = list[Any]()
+
+    async def handle(asked: Any, context: Context, role: Any) -> Any:
+        handled.append(asked)
+        return m.DeleteTopicsResponse(responses=[])
+
+    key = ApiKey.DELETE_TOPICS
+    service = Service(None, {key: handle}, APIS, structlog.get_logger(), memory=RoleMemory())
+    session = ClientSession(Holder(), RoleMemory(), Identity(listener="CLIENT"), authorizer=Recorder())
+    request = m.DeleteTopicsRequest(topics=[_DELETE(name=None, topic_id=TOPIC_ID)])
+    answered = await answer(service, request, Context(key, 6, 1, "c", Connection(session)))
+    assert codes(answered) == [ErrorCode.UNKNOWN_SERVER_ERROR] and handled == []
+
+
 UNNAMED: list[tuple[ApiKey, int, Any]] = [
     (ApiKey.DELETE_GROUPS, 2, m.DeleteGroupsRequest(groups_names=[""])),
     (ApiKey.DESCRIBE_GROUPS, 6, m.DescribeGroupsRequest(groups=[""])),
