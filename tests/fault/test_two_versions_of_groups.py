@@ -33,11 +33,11 @@ class Old:
     def __init__(self, folder: Path, commit: str) -> None:
         self._environ = {**os.environ, **unpack(folder, commit)}
 
-    def read(self, log: list[KeyValue], leaver: str) -> tuple[Any, list[KeyValue]]:
-        """What it sees of the group, and the log after a member left it there."""
+    def read(self, log: list[KeyValue], leaver: str, *classic: str) -> tuple[Any, list[KeyValue]]:
+        """What it sees of the group, how it answers a classic member, and the log after a member left it there."""
         lines = [json.dumps([key.hex(), None if value is None else value.hex()]) for key, value in log]
         done = subprocess.run(
-            [sys.executable, str(PROGRAM), leaver],
+            [sys.executable, str(PROGRAM), leaver, *classic],
             input="\n".join(lines),
             env=self._environ,
             capture_output=True,
@@ -86,8 +86,10 @@ def test_a_group_of_both_protocols_goes_to_an_old_coordinator_and_back(
     tmp_path: Path, upgraded: tuple[ConsumerDriver, ClassicMember, Consumer]
 ) -> None:
     driver, classic, _ = upgraded
-    seen, log = old(tmp_path, WITHOUT_MIGRATION).read(driver.log, "new")
-    assert seen == {"type": "consumer", "state": "Stable", "members": 2, "offsets": [["t", 0, 42]]}
+    seen, log = old(tmp_path, WITHOUT_MIGRATION).read(driver.log, "new", classic.member_id)
+    answers = ["UNKNOWN_MEMBER_ID", "INCONSISTENT_GROUP_PROTOCOL"]  # so the policy is to be "disabled" meanwhile
+    expected = {"type": "consumer", "state": "Stable", "members": 2, "offsets": [["t", 0, 42]], "answers": answers}
+    assert seen == expected
     driver = ConsumerDriver({"t": 4}, log=log, now_ms=driver.now_ms)
     classic.driver = driver
     step(driver, classic)
