@@ -31,7 +31,6 @@ class Migrations(Histories):
         self.playing: list[ClassicMember] = []
         self.committed: dict[tuple[str, int], int] = {}
         self.seen_epoch = 0
-        self.topics_changed = False
 
     @rule(target=classics, topics=subscriptions, eager=st.booleans(), static=st.booleans())
     def join_classic(self, topics: list[str], eager: bool, static: bool) -> ClassicMember:
@@ -100,8 +99,8 @@ class Migrations(Histories):
     @rule(topics=st.dictionaries(st.sampled_from(("t", "u", "v")), st.integers(1, 6)))
     def change_topics(self, topics: dict[str, int]) -> None:
         super().change_topics(topics)
-        self.topics_changed = True
         self.committed = {key: offset for key, offset in self.committed.items() if key[0] in topics}
+        self._tell_the_leader()
 
     @rule()
     def replace_the_coordinator(self) -> None:
@@ -147,11 +146,19 @@ class Migrations(Histories):
         assert self.committed.items() <= held.items()
 
     def teardown(self) -> None:
+        """All settle; then those of the consumer protocol leave, and their coordinator dies at once."""
+        self._settle()
+        for consumer in self.alive:
+            self.driver.beat(consumer.member_id, -1, **consumer.options)
+        if self.alive:
+            self.alive = []
+            self.replace_the_coordinator()
+            self._settle()
+
+    def _settle(self) -> None:
         """The dead go with their sessions; all others settle, and share all partitions."""
-        for number in range(60):
+        for _ in range(60):
             self.driver.advance(2_000)
-            if number == 30 and self.topics_changed:
-                self._tell_the_leader()
             for consumer in list(self.alive):
                 self._beat(consumer)
             for member in self.playing:
