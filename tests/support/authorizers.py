@@ -27,6 +27,7 @@ class Recorder:
 
     def __init__(self, grants: Callable[[Asked], bool] | None = None) -> None:
         self.asked: list[Asked] = []
+        self.denied: list[tuple[int, Denied]] = []  # by API
         self._grants = grants
 
     def authorize(
@@ -47,7 +48,9 @@ class Recorder:
 
     def remember(self, grants: Grants, operation: AclOperation, key: tuple[bool, bytes]) -> None: ...
 
-    def on_denied(self, principal: str, client_host: str, api_key: int, denied: Denied) -> None: ...
+    def on_denied(self, principal: str, client_host: str, api_key: int, denied: Denied) -> None:
+        """What is refused, in its order."""
+        self.denied.append((api_key, denied))
 
 
 class Row(NamedTuple):

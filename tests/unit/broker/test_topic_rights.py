@@ -15,6 +15,7 @@ from support.broker import CLIENT, OFFSETS_ID, TOPIC_ID, batch, image, running
 from support.sessions import Holder
 from support.stub_coordinator import ID, data, produce, with_coordinator
 from tailrace.access.acls import Acl, AclPermission, PatternType
+from tailrace.access.authorizer import Denied
 from tailrace.access.image import AclImage
 from tailrace.access.resources import AclOperation, ResourceType
 from tailrace.errors import ErrorCode
@@ -23,6 +24,7 @@ from tailrace.net.authorization.image_authorizer import ImageAuthorizer
 from tailrace.net.authorization.opening import STANDARD
 from tailrace.net.limits.role_memory import RoleMemory
 from tailrace.net.session import ClientSession
+from tailrace.wire.apis import ApiKey
 from tailrace.wire.messages import ListOffsetsRequest, ProduceRequest
 from tailrace_broker.topic_rights import TopicRights
 
@@ -140,6 +142,8 @@ async def test_a_transactional_id_that_may_not_be_used_is_refused_as_a_whole(tmp
         row = await produce(node, data(), version=version)
         assert row.error_code == ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED and not stub.asked
         assert Asked("WRITE", "TRANSACTIONAL_ID", ID) in authorizer.asked
+        denied = Denied(AclOperation.WRITE, ResourceType.TRANSACTIONAL_ID, ID)
+        assert authorizer.denied == [(ApiKey.PRODUCE, denied)]
 
 
 async def test_a_topic_that_is_refused_is_not_added_to_the_transaction(tmp_path: Path) -> None:

@@ -15,12 +15,14 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
+from tailrace.access.authorizer import Denied
 from tailrace.access.resources import AclOperation, ResourceType
 from tailrace.errors import ErrorCode
 from tailrace.log.producers.state import is_ongoing
 from tailrace.log.producers.verification import Verification
 from tailrace.net.session import ClientSession
 from tailrace.records.batch import HEADER_SIZE, BatchHeader, read_header
+from tailrace.wire.apis import ApiKey
 from tailrace.wire.connection import Promised
 from tailrace.wire.hot.produce import Produce, ProducePartition, ProduceTopic
 from tailrace_broker.produce.checks import ATTRIBUTES_LOW_BYTE as _FLAGS_AT
@@ -388,7 +390,11 @@ def opened(partition: Partition) -> bool:
 
 
 def _may_write(session: ClientSession, request: Produce) -> bool:
-    """Whether the client may write in its transaction."""
+    """Whether the client may write in its transaction; a refusal is reported."""
     assert request.transactional_id is not None
     name = bytes(request.transactional_id).decode("utf-8", "replace")
-    return session.authorized(AclOperation.WRITE, ResourceType.TRANSACTIONAL_ID, name)
+    right = Denied(AclOperation.WRITE, ResourceType.TRANSACTIONAL_ID, name)
+    if session.authorized(*right):
+        return True
+    session.on_denied(ApiKey.PRODUCE, right)
+    return False

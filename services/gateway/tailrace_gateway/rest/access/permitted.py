@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Final, cast
 
 from tailrace.access import rules
-from tailrace.access.authorizer import Authorizer
-from tailrace.access.checks import Access, Check, Whole
+from tailrace.access.authorizer import Authorizer, Denied
+from tailrace.access.checks import Access, Check, RefusedPart, Whole
 from tailrace.access.resources import CLUSTER_NAME, FAILED, AclOperation, ResourceType
 from tailrace.errors import ApiError, ErrorCode
 from tailrace.kafka.topics import GROUP_METADATA_TOPIC
@@ -48,9 +48,17 @@ class PermittedAdmin:
     def _authorized_by_type(self, operation: AclOperation, resource_type: ResourceType) -> bool:
         return self._authorizer.authorize_by_resource_type(self._principal, self._client_host, operation, resource_type)
 
-    def _check_cluster(self, operation: AclOperation) -> None:
-        if not self._authorized(operation, ResourceType.CLUSTER, CLUSTER_NAME):
-            raise ApiError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+    def _require(self, api_key: ApiKey, right: Denied) -> None:
+        """Refuses a question, as that request, without the right."""
+        if not self._authorized(*right):
+            raise self._refused(api_key, [RefusedPart(None, FAILED[right.resource_type], right)])
+
+    def _refused(self, api_key: int, parts: Sequence[RefusedPart]) -> ApiError:
+        """The refusal, which is reported; what an answer hides is not."""
+        for part in parts:
+            if part.denied is not None:
+                self._authorizer.on_denied(self._principal, self._client_host, api_key, part.denied)
+        return ApiError(parts[0].code)
 
     def image(self) -> MetadataImage:
         """Without the topics that the user may not describe, and without quotas that it may not see.
@@ -73,8 +81,8 @@ class PermittedAdmin:
         return replace(image, topics=topics, topic_names=names, quotas=image.quotas if sees_quotas else {})
 
     def cluster_image(self, api_key: ApiKey) -> MetadataImage:
-        if rules.before(api_key, None, self._access(0), RULES).refused:
-            raise ApiError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+        if refused := rules.before(api_key, None, self._access(0), RULES).refused:
+            raise self._refused(api_key, refused)
         return self._backend.image()
 
     def has_topic(self, name: str) -> bool:
@@ -84,7 +92,7 @@ class PermittedAdmin:
         return self._backend.leader(topic, partition)
 
     async def state(self) -> ClusterState:
-        self._check_cluster(AclOperation.DESCRIBE)
+        self._require(ApiKey.DESCRIBE_CLUSTER, Denied(AclOperation.DESCRIBE, _CLUSTER, CLUSTER_NAME))
         return await self._backend.state()
 
     async def run(self, work: Callable[[], T]) -> T:
@@ -117,8 +125,7 @@ class PermittedAdmin:
         )
 
     async def producers(self, node_id: int, topic: str, partition: int) -> PartitionProducers:
-        if not self._authorized(AclOperation.READ, ResourceType.TOPIC, topic):
-            raise ApiError(FAILED[ResourceType.TOPIC])
+        self._require(ApiKey.DESCRIBE_PRODUCERS, Denied(AclOperation.READ, ResourceType.TOPIC, topic))
         return await self._backend.producers(node_id, topic, partition)
 
     async def ask_quota(self, message: ApiMessage) -> object:
@@ -158,7 +165,7 @@ class PermittedAdmin:
         if key == ApiKey.FETCH:  # a list of lags has those that may be known
             return FetchResponse(responses=[]) if left.request is None else await ask(cast(ApiMessage, left.request))
         if left.refused:  # an operation over HTTP is about one thing: it is done or refused
-            raise ApiError(left.refused[0].code)
+            raise self._refused(key, left.refused)
         answer = await ask(message)
         for one in answer if isinstance(answer, list) else [answer]:
             rules.after(key, message, one, access)

@@ -15,6 +15,7 @@ import pytest
 
 from support.authorizers import Recorder
 from support.rest_backend import MemoryBackend, MemoryGroup
+from tailrace.access.resources import FAILED
 from tailrace.clock import ManualClock
 from tailrace.errors import ApiError, ErrorCode
 from tailrace.kafka.described_groups import DescribedGroup
@@ -29,7 +30,7 @@ from tailrace_gateway.rest.access.rest_access import RestAccess
 from tailrace_gateway.rest.app import create_app
 from tailrace_gateway.rest.backend import AdminBackend
 from tailrace_gateway.rest.hosts import HostRules
-from tailrace_gateway.rest.kafka import groups, offset_resets, records, transactions
+from tailrace_gateway.rest.kafka import groups, offset_resets, reassignments, records, transactions
 from tailrace_gateway.rest.models import ResetWish
 
 ALICE = "User:alice"
@@ -194,6 +195,29 @@ async def test_a_question_needs_a_right_and_is_not_asked_without(
     assert await refusal(lambda: ask(admin(backend))) == code
     assert backend.asked == []
     assert await refusal(lambda: ask(admin(backend, right, ("DESCRIBE_CONFIGS", "TOPIC", "new")))) is None
+
+
+@pytest.mark.parametrize(
+    ("ask", "code"),
+    [
+        *((ask, code) for ask, _, code in QUESTIONS),
+        (lambda to: reassignments.drain(to, 1, shrink=False), ErrorCode.CLUSTER_AUTHORIZATION_FAILED),
+    ],
+)
+async def test_a_refusal_is_reported_once(
+    backend: MemoryBackend, ask: Callable[[PermittedAdmin], Any], code: ErrorCode
+) -> None:
+    authorizer = Recorder()
+    assert await refusal(lambda: ask(PermittedAdmin(backend, authorizer, ALICE, "127.0.0.1"))) == code
+    ((_, denied),) = authorizer.denied
+    assert FAILED[denied.resource_type] == code
+
+
+async def test_what_an_answer_hides_is_no_refusal(backend: MemoryBackend) -> None:
+    authorizer = Recorder()
+    user = PermittedAdmin(backend, authorizer, ALICE, "127.0.0.1")
+    assert not user.image().topics and not await next_records.next_timestamps(user.ask_broker, UNREAD)
+    assert authorizer.denied == []
 
 
 UNREAD = {
