@@ -34,6 +34,12 @@ LARGE_BYTES = 900_000
 LARGE_COUNT = 24
 
 
+# Clients alone live in this process. kafka-python left a socket to the garbage collector once, as it closed.
+pytestmark = pytest.mark.filterwarnings(
+    "ignore:Exception ignored in. <ssl.SSLSocket:pytest.PytestUnraisableExceptionWarning"
+)
+
+
 @pytest.fixture(scope="module", params=WAYS, ids=lambda way: way.replace(" ", "-"))
 def cluster(request: pytest.FixtureRequest, authority: Authority, server: Pair) -> Iterator[Cluster]:
     settings = listener_settings(server, authority)
