@@ -35,7 +35,6 @@ app = typer.Typer(
     no_args_is_help=True, add_completion=False, rich_markup_mode=None, help="Users that log in with a password."
 )
 _MOST_PASSWORD_BYTES: Final = 255  # as PLAIN has it (RFC 4616)
-_DEFAULT: Final = ScramMechanism.SCRAM_SHA_256
 
 
 def _mechanisms(names: list[str] | None) -> list[str]:
@@ -85,9 +84,11 @@ def create(
     data: Data = None,
     bootstrap: Bootstrap = None,
 ) -> None:
-    """Create a user; without --mechanism for SCRAM-SHA-256, which PLAIN is checked against, too."""
+    """Create a user; without --mechanism for both of SCRAM, so that any client logs in."""
     password = _password(password_file)
-    requests = _upsertions(name, [MECHANISMS[one] for one in mechanism or ()] or [_DEFAULT], iterations, password)
+    requests = _upsertions(
+        name, [MECHANISMS[one] for one in mechanism or ()] or list(ScramMechanism), iterations, password
+    )
     if data is not None:
         _ask_controllers(data.expanduser().absolute(), requests)
     else:

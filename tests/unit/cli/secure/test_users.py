@@ -57,8 +57,9 @@ def test_users_are_listed(cluster: Recording) -> None:
 def test_a_password_comes_from_stdin_and_goes_out_salted(cluster: Recording) -> None:
     done = typed("create", "bob", "--iterations", "8192", stdin="secret\nmore\n")
     assert (done.exit_code, done.output) == (0, "bob can log in.\n")
-    (row,) = cluster.upsertions()
+    row, other = cluster.upsertions()
     assert (row.name, row.mechanism, row.iterations, len(row.salt)) == ("bob", 1, 8192, 16)
+    assert (other.name, other.mechanism) == ("bob", 2)  # without --mechanism any client can log in
     assert row.salted_password == salted(ScramMechanism.SCRAM_SHA_256, "secret", row.salt, 8192)
 
 
