@@ -67,7 +67,7 @@ class TopicWorker:
         self._batch = Batch()
         self._oldest_ms: float | None = None  # timestamp of the first record of the batch
         self._due_ms = 0.0
-        self._heard_ms = clock.wall_ms()
+        self._polled_ms = clock.wall_ms()
         self._commits = 0
         metrics.watch_lag(self._lag_seconds)
 
@@ -94,10 +94,10 @@ class TopicWorker:
 
     async def _poll(self) -> None:
         polled = await self._reader.poll(_WAIT_MS)
-        self._heard_ms = self._clock.wall_ms()
+        self._polled_ms = self._clock.wall_ms()
         for partition, record in polled:
             if not len(self._batch):
-                self._oldest_ms = record.timestamp if record.timestamp >= 0 else self._heard_ms
+                self._oldest_ms = record.timestamp if record.timestamp >= 0 else self._polled_ms
                 self._due_ms = self._clock.monotonic_ms() + self._topic.commit_interval_ms
             self._batch.add(partition, record)
             if self._batch.is_full:
@@ -148,7 +148,7 @@ class TopicWorker:
             self._log.info("settled dead letters", topic=self._topic.name, dead_letters=len(letters))
 
     def _lag_seconds(self) -> float:
-        since_ms = self._heard_ms if self._oldest_ms is None else self._oldest_ms
+        since_ms = self._polled_ms if self._oldest_ms is None else self._oldest_ms
         return max(0.0, (self._clock.wall_ms() - since_ms) / 1000)
 
 

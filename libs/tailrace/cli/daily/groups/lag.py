@@ -65,7 +65,7 @@ def show(found: Iterator[GroupLag], most: int | None, pause: Callable[[], None],
 
 
 def _print(look: GroupLag, *, with_trend: bool) -> None:
-    oldest = "" if look.oldest_s is None else f", the oldest is {look.oldest_s:.1f} s old"
+    oldest = "" if look.oldest_s is None or not look.total else f", the oldest is {look.oldest_s:.1f} s old"
     at = f"{local_time(round(look.now_ms))}  " if with_trend else ""
     say(f"{at}{printable(look.group_id)}: {counted(look.total, 'record')} behind{oldest}")
     trend_head = ("records/s",) if with_trend else ()
