@@ -14,6 +14,7 @@ from typing import Any, Self
 from support.ports import HOST
 from support.process import Child
 from support.raw import Raw, build
+from support.stopped import stop_process
 from support.waiting import until
 
 START_S = 180
@@ -119,9 +120,9 @@ class Nodes(ABC):
         self.launch(node).wait_until_ready(START_S)
 
     def pause(self, *nodes: int) -> None:
-        """SIGSTOP."""
+        """SIGSTOP; returns when no thread of these runs."""
         for node in nodes:
-            self.signal(node, signal.SIGSTOP)
+            stop_process(self.process_id(f"broker-{node}"))
             self.paused.add(node)
 
     def resume(self, *nodes: int) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Self
 
 from support.ports import HOST, free_ports
+from support.stopped import stop_process
 
 DEBIAN = Path("/usr/lib/postgresql")
 USER = "postgres"
@@ -89,17 +90,18 @@ class Postgres:
 
     def pause(self) -> None:
         """Stops all its processes: connections stay, nothing answers."""
-        self._signal_all(signal.SIGSTOP)
+        for pid in self._pids():
+            stop_process(pid)
 
     def resume(self) -> None:
         """Lets them go on."""
-        self._signal_all(signal.SIGCONT)
+        for pid in self._pids():
+            os.kill(pid, signal.SIGCONT)
 
-    def _signal_all(self, number: signal.Signals) -> None:
+    def _pids(self) -> list[int]:
         assert self._process is not None
         children = Path(f"/proc/{self._process.pid}/task/{self._process.pid}/children").read_text().split()
-        for pid in [self._process.pid, *map(int, children)]:  # backends lead sessions of their own
-            os.kill(pid, number)
+        return [self._process.pid, *map(int, children)]  # backends lead sessions of their own
 
     def backup(self) -> Path:
         """A copy of a stopped server's data."""

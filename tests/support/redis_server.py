@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Self
 
 from support.ports import HOST, free_ports
+from support.stopped import stop_process
 from support.waiting import until
 
 MISSING = "redis-server: apt-get install -y redis-server"
@@ -57,7 +58,7 @@ class RedisServer:
     def pause(self) -> None:
         """It answers nobody; the kernel still takes connections for it."""
         assert self._process is not None
-        self._process.send_signal(signal.SIGSTOP)
+        stop_process(self._process.pid)
 
     def resume(self) -> None:
         assert self._process is not None
