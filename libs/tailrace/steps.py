@@ -8,7 +8,6 @@ from typing import TypeAlias, TypeVar
 T = TypeVar("T")
 
 Steps: TypeAlias = Generator[None, None, T]
-ROWS_A_STEP = 200  # members, offsets or records, of which each takes some microseconds
 
 
 def whole(steps: Steps[T]) -> T:

@@ -1,6 +1,7 @@
 """Effects and the shard runner that coordinators share. Pure."""
 
-from tailrace.state.effects import ROWS_A_DECISION, SHELL, Decision, Effects, Sweep, Timer, Token
+from tailrace.state.effects import SHELL, Decision, Effects, Sweep, Timer, Token
+from tailrace.state.limits import ANSWERS_AT_ONCE, ROWS_AT_ONCE
 from tailrace.state.partitioner import java_hash, partition_for
 from tailrace.state.shard import (
     RECORD_OVERHEAD_BYTES,
@@ -15,8 +16,9 @@ from tailrace.state.shard import (
 from tailrace.state.transactions import EndOfTransaction, InTransaction, ProducerIdAndEpoch
 
 __all__ = [
+    "ANSWERS_AT_ONCE",
     "RECORD_OVERHEAD_BYTES",
-    "ROWS_A_DECISION",
+    "ROWS_AT_ONCE",
     "SHELL",
     "Decision",
     "Effects",

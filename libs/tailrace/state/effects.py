@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass
-from typing import Any, Final, Generic, NamedTuple, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
 R = TypeVar("R")
 
 Token = int  # stands for one asker; the shell keeps the future it belongs to
 SHELL: Token = 0  # stands for the shell itself: a reply to it is something to do
-ROWS_A_DECISION: Final = 500  # which take some milliseconds; a decision about more rows is asked for with the rest
 
 
 class Timer(NamedTuple):

@@ -14,6 +14,7 @@ from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 from tailrace.records.markers import marker_record
 from tailrace.state.effects import Effects, Timer, Token
+from tailrace.state.limits import RECORDS_A_BATCH
 from tailrace.state.transactions import EndOfTransaction, InTransaction, ProducerIdAndEpoch
 
 R = TypeVar("R")
@@ -22,7 +23,6 @@ R_contra = TypeVar("R_contra", contravariant=True)
 KeyValue = tuple[bytes, bytes | None]  # as in the log; value None is a tombstone
 
 RECORD_OVERHEAD_BYTES = 32  # varints of a record in batch v2, with room
-MOST_RECORDS = 1_000  # in a batch, which is built in one step of some milliseconds
 _OF_A_TRANSACTION = frozenset({InTransaction, EndOfTransaction})
 
 
@@ -158,7 +158,7 @@ class Shard(Generic[R]):
             if isinstance(record, ShardBatch):
                 break
             size = size_bytes(record)
-            if taken and (batch_bytes + size > self.max_batch_bytes or len(taken) == MOST_RECORDS):
+            if taken and (batch_bytes + size > self.max_batch_bytes or len(taken) == RECORDS_A_BATCH):
                 break
             taken.append(record)
             self._queue.popleft()
@@ -174,7 +174,7 @@ class Shard(Generic[R]):
             if not isinstance(one, ShardBatch) or one[1:] != first[1:] or (taken and one.is_control):
                 break
             size = _size_bytes(one)
-            is_full = batch_bytes + size > self.max_batch_bytes or len(taken) + len(one.records) > MOST_RECORDS
+            is_full = batch_bytes + size > self.max_batch_bytes or len(taken) + len(one.records) > RECORDS_A_BATCH
             if taken and is_full:
                 break
             taken += one.records

@@ -3,7 +3,7 @@
 import pytest
 
 from tailrace.state import Effects, Overloaded, Shard, ShardBatch, Timer
-from tailrace.state.shard import MOST_RECORDS
+from tailrace.state.limits import RECORDS_A_BATCH
 
 
 class Sum:
@@ -105,8 +105,8 @@ def test_too_many_waiting_bytes_are_refused() -> None:
 
 def test_a_batch_has_no_more_records_than_are_built_in_a_step() -> None:
     one = shard(max_batch_bytes=1_000_000)
-    output = one.take(Effects(records=(1,) * (MOST_RECORDS + 1)))
-    assert len(appended(output.append)) == MOST_RECORDS
+    output = one.take(Effects(records=(1,) * (RECORDS_A_BATCH + 1)))
+    assert len(appended(output.append)) == RECORDS_A_BATCH
     assert len(appended(one.committed().append)) == 1
 
 
@@ -125,5 +125,5 @@ def test_a_whole_decision_is_in_one_batch_whatever_is_before_and_after_it() -> N
 
 
 def test_a_whole_decision_may_have_more_records_than_a_batch_of_others() -> None:
-    output = shard(max_batch_bytes=1_000_000).take(Effects(records=(1,) * (MOST_RECORDS + 1), is_whole=True))
-    assert len(appended(output.append)) == MOST_RECORDS + 1
+    output = shard(max_batch_bytes=1_000_000).take(Effects(records=(1,) * (RECORDS_A_BATCH + 1), is_whole=True))
+    assert len(appended(output.append)) == RECORDS_A_BATCH + 1

@@ -15,7 +15,7 @@ from tailrace.kafka.ids import TopicPartition
 from tailrace.metadata.delta import MetadataDelta
 from tailrace.metadata.image import MetadataImage
 from tailrace.records.batch import LAST_PRODUCER_EPOCH
-from tailrace.state import ROWS_A_DECISION, Effects, EndOfTransaction, InTransaction, ProducerIdAndEpoch, Sweep, Token
+from tailrace.state import ROWS_AT_ONCE, Effects, EndOfTransaction, InTransaction, ProducerIdAndEpoch, Sweep, Token
 from tailrace.wire.messages import HeartbeatRequest, SyncGroupRequest
 from tailrace_coordinator.groups import offsets
 from tailrace_coordinator.groups.classic import join, leave, rebalance, sync
@@ -321,7 +321,7 @@ class GroupMachine:
 
         def decide(decision: GroupDecision) -> dict[str, ErrorCode]:
             codes: dict[str, ErrorCode] = {}
-            left = ROWS_A_DECISION
+            left = ROWS_AT_ONCE
             for group_id in group_ids:
                 try:
                     removed = self._delete(decision, group_id, left)
@@ -376,9 +376,9 @@ class GroupMachine:
         )
 
     def _of_each(self, group_ids: Sequence[str], described: Callable[[str], T]) -> dict[str, T | ApiError]:
-        """What is described of each group, up to ROWS_A_DECISION groups and members; at least of the first."""
+        """What is described of each group, up to ROWS_AT_ONCE groups and members; at least of the first."""
         found: dict[str, T | ApiError] = {}
-        left = ROWS_A_DECISION
+        left = ROWS_AT_ONCE
         for group_id in group_ids:
             group = self.groups.get(group_id)
             left -= 1 if group is None else 1 + group.member_count

@@ -19,6 +19,7 @@ from tailrace.kafka.ids import TopicPartition
 from tailrace.metadata.image import MetadataImage
 from tailrace.net.context import Context
 from tailrace.net.limits.answer_budget import AnswerBudget, text_bytes
+from tailrace.state import ANSWERS_AT_ONCE
 from tailrace.wire.messages import OffsetFetchRequest, OffsetFetchResponse
 from tailrace_coordinator.coordinator import Coordinator
 from tailrace_coordinator.groups.offsets import is_of_another_topic
@@ -27,7 +28,6 @@ from tailrace_coordinator.handlers.offset_commit import find_topic
 Found = Mapping[TopicPartition, OffsetCommitted | None]  # None: not stable
 _Row = tuple[str | None, UUID | None, Sequence[int]]  # name and id of a topic, as far as they are known; partitions
 
-_GROUPS_AT_ONCE = 50
 _ROW_BYTES = 32  # of one partition, short of its metadata
 _Asked = OffsetFetchRequest.OffsetFetchRequestGroup
 _GROUP = OffsetFetchResponse.OffsetFetchResponseGroup
@@ -42,8 +42,8 @@ async def handle(request: OffsetFetchRequest, context: Context, coordinator: Coo
     budget = AnswerBudget()
     if context.api_version >= 8:
         groups: list[_GROUP] = []
-        for first in range(0, len(request.groups), _GROUPS_AT_ONCE):
-            some = request.groups[first : first + _GROUPS_AT_ONCE]
+        for first in range(0, len(request.groups), ANSWERS_AT_ONCE):
+            some = request.groups[first : first + ANSWERS_AT_ONCE]
             groups += await asyncio.gather(
                 *(_group(asked, context.api_version, coordinator, budget, request.require_stable) for asked in some)
             )

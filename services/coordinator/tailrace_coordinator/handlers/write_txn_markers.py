@@ -9,14 +9,13 @@ import asyncio
 
 from tailrace.errors import ApiError, ErrorCode
 from tailrace.net.context import Context
-from tailrace.state import EndOfTransaction, ProducerIdAndEpoch
+from tailrace.state import ROWS_AT_ONCE, EndOfTransaction, ProducerIdAndEpoch
 from tailrace.wire.messages import WriteTxnMarkersRequest, WriteTxnMarkersResponse
 from tailrace_coordinator.coordinator import Coordinator
 
 _MARKER = WriteTxnMarkersResponse.WritableTxnMarkerResult
 _TOPIC = _MARKER.WritableTxnMarkerTopicResult
 _PARTITION = _TOPIC.WritableTxnMarkerPartitionResult
-_AT_ONCE = 500
 
 
 async def handle(
@@ -30,8 +29,8 @@ async def handle(
         for index in topic.partition_indexes
     ]
     codes: list[ErrorCode] = []
-    for first in range(0, len(asked), _AT_ONCE):
-        some = asked[first : first + _AT_ONCE]
+    for first in range(0, len(asked), ROWS_AT_ONCE):
+        some = asked[first : first + ROWS_AT_ONCE]
         codes += await asyncio.gather(*(_write(coordinator, *one) for one in some))
     left = iter(codes)
     return WriteTxnMarkersResponse(

@@ -9,13 +9,9 @@ from __future__ import annotations
 import heapq
 import itertools
 from collections.abc import Callable, Hashable, Iterable
-from typing import Final
 
 from tailrace.clock import Cancellable, Clock
-from tailrace.state import Timer
-
-_LOOKED_AT: Final = 500
-_TOLD: Final = 20  # what is then decided takes far longer than to look
+from tailrace.state import ANSWERS_AT_ONCE, ROWS_AT_ONCE, Timer
 
 
 class Deadlines:
@@ -79,7 +75,7 @@ class Deadlines:
         now_ms = self._clock.monotonic_ms()
         fired: list[tuple[Callable[[Hashable], None], Hashable]] = []
         looked = 0
-        while self._heap and self._heap[0][0] <= now_ms and len(fired) < _TOLD and looked < _LOOKED_AT:
+        while self._heap and self._heap[0][0] <= now_ms and len(fired) < ANSWERS_AT_ONCE and looked < ROWS_AT_ONCE:
             looked += 1
             queued_ms, _, due, key = heapq.heappop(self._heap)
             if self._queued.get((due, key)) != queued_ms:

@@ -27,7 +27,7 @@ from tailrace.metadata.image import MetadataImage
 from tailrace.net.backoff import Backoff
 from tailrace.net.client import Disconnected
 from tailrace.net.turns import turns
-from tailrace.state import SHELL, Effects, Output, Overloaded, Shard, ShardBatch, Sweep
+from tailrace.state import ANSWERS_AT_ONCE, SHELL, Effects, Output, Overloaded, Shard, ShardBatch, Sweep
 from tailrace.wire.codec import Malformed
 from tailrace_coordinator.shards.deadlines import Deadlines
 from tailrace_coordinator.shards.kind import CoordinatorShard, ShardKind, max_batch_bytes
@@ -35,7 +35,6 @@ from tailrace_coordinator.shards.loader import CoordinatorLoader, written_since
 from tailrace_coordinator.shards.partition_log import Barrier, OwnedPartition, ShardLog
 
 Decide = Callable[[Any, int, int], Effects[Any]]  # (machine, now_ms, token)
-TOLD_AT_ONCE: Final = 50  # answers in a turn of the event loop: some milliseconds
 
 _DOUBTS = (ApiError, Disconnected, TimeoutError, Malformed)
 _RESUME_MS: Final = 2_000  # a shard whose leader is away for longer is dropped
@@ -304,7 +303,7 @@ class OwnedShard:
 
 def _resolve(answers: deque[tuple[asyncio.Future[Any], Any]]) -> None:
     """Wakes those who wait, some at a time: the end of a join phase answers thousands, and each is encoded then."""
-    for _ in range(min(len(answers), TOLD_AT_ONCE)):
+    for _ in range(min(len(answers), ANSWERS_AT_ONCE)):
         future, reply = answers.popleft()
         if not future.done():
             future.set_result(reply)

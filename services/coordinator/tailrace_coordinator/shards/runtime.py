@@ -22,7 +22,7 @@ from tailrace.net.backoff import Backoff
 from tailrace.net.limits.answer_budget import text_bytes
 from tailrace.net.members.endpoints import address_of
 from tailrace.net.turns import turns
-from tailrace.state import ROWS_A_DECISION, Effects, partition_for
+from tailrace.state import ROWS_AT_ONCE, Effects, partition_for
 from tailrace_coordinator.shards.deadlines import Deadlines
 from tailrace_coordinator.shards.kind import MOST_ID_BYTES, CoordinatorShard, ShardKind
 from tailrace_coordinator.shards.owned_shard import Decide, OwnedShard
@@ -39,7 +39,7 @@ def _nothing_to_do(owned: OwnedPartition, action: Any) -> None:
 def _taken(left: deque[str]) -> Iterator[list[str]]:
     """Takes the ids of one decision after the other, until none is left."""
     while left:
-        yield [left.popleft() for _ in range(min(len(left), ROWS_A_DECISION))]
+        yield [left.popleft() for _ in range(min(len(left), ROWS_AT_ONCE))]
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,8 +120,8 @@ class CoordinatorRuntime:
         rows have the code for a reply.
         """
         replies: list[Any] = []
-        async for first in turns(range(0, len(rows) or 1, ROWS_A_DECISION)):
-            piece = rows[first : first + ROWS_A_DECISION]
+        async for first in turns(range(0, len(rows) or 1, ROWS_AT_ONCE)):
+            piece = rows[first : first + ROWS_AT_ONCE]
             try:
                 replies += await self.ask(request, partial(decide, piece))
             except ApiError as refused:

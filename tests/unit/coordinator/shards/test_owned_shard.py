@@ -4,11 +4,11 @@ import asyncio
 from collections import Counter
 
 from support.coordinator import Stage, image
+from tailrace.state import ANSWERS_AT_ONCE
 from tailrace.wire.messages import JoinGroupRequest
 from tailrace_coordinator.groups.config import GroupConfig
-from tailrace_coordinator.shards.owned_shard import TOLD_AT_ONCE
 
-MEMBERS = 5 * TOLD_AT_ONCE
+MEMBERS = 5 * ANSWERS_AT_ONCE
 DELAY_MS = 3_000
 
 
@@ -46,5 +46,5 @@ async def test_of_thousands_who_wait_for_one_decision_some_go_on_in_each_turn() 
         turn += 1
         assert turn < MEMBERS
     assert {await each for each in members} == {1}
-    assert max(answered.values()) <= TOLD_AT_ONCE
+    assert max(answered.values()) <= ANSWERS_AT_ONCE
     await stage.coordinator.close()

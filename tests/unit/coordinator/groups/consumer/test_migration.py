@@ -22,7 +22,8 @@ from tailrace.coordination.consumer_group_records import (
 from tailrace.coordination.group_records import GroupMetadata, GroupRemoved, decode
 from tailrace.errors import ErrorCode
 from tailrace.kafka.consumer_protocol import encode_assignment, partitions_of
-from tailrace.state.shard import MOST_RECORDS, size_bytes
+from tailrace.state.limits import RECORDS_A_BATCH
+from tailrace.state.shard import size_bytes
 from tailrace_coordinator.groups.config import GroupConfig
 from tailrace_coordinator.groups.group import Leaver
 from tailrace_coordinator.groups.offsets import OffsetToCommit
@@ -118,7 +119,7 @@ def test_the_records_of_a_downgrade_are_kafkas(driver: ConsumerDriver) -> None:
 
 
 def test_a_migration_is_in_the_log_whole_or_not_at_all(driver: ConsumerDriver) -> None:
-    members = [ClassicMember(driver, instance=f"i{number}") for number in range(MOST_RECORDS // 3 + 1)]
+    members = [ClassicMember(driver, instance=f"i{number}") for number in range(RECORDS_A_BATCH // 3 + 1)]
     for member in members:
         member.join()
     for _ in range(4):
@@ -127,7 +128,7 @@ def test_a_migration_is_in_the_log_whole_or_not_at_all(driver: ConsumerDriver) -
     driver.hold = True
     driver.enter("new", "t")
     batch = driver.in_flight
-    assert batch is not None and len(batch.records) > MOST_RECORDS
+    assert batch is not None and len(batch.records) > RECORDS_A_BATCH
     assert decode(*batch.records[0]) == GroupRemoved("g")
 
 
