@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
-from uuid import UUID, uuid5
+from uuid import UUID, uuid4, uuid5
 
+from support.metadata import after
 from support.records_field import iterate_all
 from tailrace.errors import ErrorCode
+from tailrace.kafka.features import SECURITY_VERSION
 from tailrace.kafka.topics import GROUP_METADATA_TOPIC
 from tailrace.log.directory.disk_pressure import AUTOMATIC, Marks, marks
 from tailrace.metadata.image import BrokerImage, MetadataImage, PartitionImage, TopicImage
@@ -16,6 +18,8 @@ from tailrace.records.record import Record, build
 from tailrace.wire import messages as m
 from tailrace.wire.apis import ApiKey
 from tailrace.wire.hot.producers import PartitionProducers
+from tailrace_controller.decide import acls, user_scram_credentials
+from tailrace_controller.decide.controller_result import ControllerResult
 from tailrace_gateway.cluster_state import ClusterState, state_of
 from tailrace_gateway.rest.backend import ControllerView, T
 
@@ -40,7 +44,7 @@ class MemoryBackend:
 
     def __init__(self, brokers: int = 1) -> None:
         images = {n: BrokerImage(n, 1, UUID(int=n + 1), fenced=False) for n in range(brokers)}
-        self._image = MetadataImage(cluster_id="memory", brokers=images)
+        self._image = MetadataImage(cluster_id="memory", brokers=images, features={SECURITY_VERSION: 1})
         self.records: dict[tuple[str, int], list[Record]] = {}
         self.groups: dict[str, MemoryGroup] = {}
         self.transactions: list[Any] = []  # rows of ListTransactions
@@ -331,6 +335,22 @@ class MemoryBackend:
 
     def _on_DescribeQuotaUsageRequest(self, request: Any) -> Any:
         return m.DescribeQuotaUsageResponse(error_code=0, entries=self.quota_usage[: request.max_entries])
+
+    def _applied(self, result: ControllerResult[Any]) -> Any:
+        self._image = after(self._image, *result.records)
+        return result.reply
+
+    def _on_DescribeAclsRequest(self, request: Any) -> Any:
+        return acls.describe(self._image, request)
+
+    def _on_CreateAclsRequest(self, request: Any) -> Any:
+        return self._applied(acls.create(self._image, request, uuid4))
+
+    def _on_DeleteAclsRequest(self, request: Any) -> Any:
+        return self._applied(acls.delete(self._image, request))
+
+    def _on_AlterUserScramCredentialsRequest(self, request: Any) -> Any:
+        return self._applied(user_scram_credentials.alter(self._image, request))
 
     def _on_ListTransactionsRequest(self, request: Any) -> Any:
         return m.ListTransactionsResponse(error_code=0, unknown_state_filters=[], transaction_states=self.transactions)

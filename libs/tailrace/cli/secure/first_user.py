@@ -7,11 +7,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-from tailrace.access.scram import DEFAULT_ITERATIONS, SALT_BYTES, ScramMechanism, salted
+from tailrace.access.scram import DEFAULT_ITERATIONS, ScramMechanism
 from tailrace.cli.secure.client_files import FOLDER, PASSWORD, USER
 from tailrace.errors import ErrorCode
 from tailrace.net.address import Address
 from tailrace.net.client import Client
+from tailrace.net.sasl.user_messages import upsertions
 from tailrace.private_files import private_folder, write_private
 from tailrace.wire.messages import AlterUserScramCredentialsRequest
 
@@ -42,15 +43,9 @@ async def set_password(data_dir: Path, controllers: Sequence[Address]) -> str:
     The file is written when the cluster has acknowledged: after a crash in between a next start makes another one.
     """
     password = secrets.token_urlsafe(_PASSWORD_BYTES)
-    mechanism, salt = ScramMechanism.SCRAM_SHA_512, secrets.token_bytes(SALT_BYTES)
-    row = AlterUserScramCredentialsRequest.ScramCredentialUpsertion(
-        name=USER,
-        mechanism=mechanism,
-        iterations=DEFAULT_ITERATIONS,
-        salt=salt,
-        salted_password=salted(mechanism, password, salt, DEFAULT_ITERATIONS),
-    )
-    await alter_user(controllers, AlterUserScramCredentialsRequest(deletions=[], upsertions=[row]))
+    mechanisms = (ScramMechanism.SCRAM_SHA_512,)
+    for request in upsertions(USER, mechanisms, DEFAULT_ITERATIONS, password, secrets.token_bytes):
+        await alter_user(controllers, request)
     path = password_file(data_dir)
     private_folder(path.parent)
     write_private(path, f"{password}\n".encode())

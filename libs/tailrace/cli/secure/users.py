@@ -11,7 +11,7 @@ import json
 import secrets
 import sys
 from pathlib import Path
-from typing import Annotated, Final
+from typing import Annotated
 
 import typer
 
@@ -20,21 +20,19 @@ from tailrace.access.scram import (
     MAX_ITERATIONS,
     MECHANISMS,
     MIN_ITERATIONS,
-    SALT_BYTES,
     ScramMechanism,
-    salted,
 )
 from tailrace.cli.daily.connection import Bootstrap, Json, given, say, table
 from tailrace.cli.daily.nodes import Nodes, nodes
 from tailrace.cli.daily.refusals import RefusedError, Yes, confirm
 from tailrace.cli.secure.first_user import FirstUserRefused, alter_user
 from tailrace.cli.secure.reset import controllers_of, reset_admin
+from tailrace.net.sasl.user_messages import deletions, invalid_password, upsertions
 from tailrace.wire import messages as m
 
 app = typer.Typer(
     no_args_is_help=True, add_completion=False, rich_markup_mode=None, help="Users that log in with a password."
 )
-_MOST_PASSWORD_BYTES: Final = 255  # as PLAIN has it (RFC 4616)
 
 
 def _mechanisms(names: list[str] | None) -> list[str]:
@@ -86,9 +84,8 @@ def create(
 ) -> None:
     """Create a user; without --mechanism for both of SCRAM, so that any client logs in."""
     password = _password(password_file)
-    requests = _upsertions(
-        name, [MECHANISMS[one] for one in mechanism or ()] or list(ScramMechanism), iterations, password
-    )
+    mechanisms = [MECHANISMS[one] for one in mechanism or ()] or list(ScramMechanism)
+    requests = list(upsertions(name, mechanisms, iterations, password, secrets.token_bytes))
     if data is not None:
         _ask_controllers(data.expanduser().absolute(), requests)
     else:
@@ -110,7 +107,8 @@ def change_password(
     """Change the password of a user, in each of its credentials. Connections that are open stay."""
     password = _password(password_file)
     with nodes(bootstrap) as cluster:
-        for request in _upsertions(name, [ScramMechanism(one) for one in _known(cluster, name)], iterations, password):
+        mechanisms = [ScramMechanism(one) for one in _known(cluster, name)]
+        for request in upsertions(name, mechanisms, iterations, password, secrets.token_bytes):
             cluster.ask(request, 0)
     say(f"The password of {name} is changed.")
 
@@ -119,11 +117,9 @@ def change_password(
 def delete(name: Name, yes: Yes = False, bootstrap: Bootstrap = None) -> None:
     """Delete a user. Connections that are open stay."""
     confirm(f"Delete the user {name}?", yes=yes)
-    deletion = m.AlterUserScramCredentialsRequest.ScramCredentialDeletion
     with nodes(bootstrap) as cluster:
-        for mechanism in _known(cluster, name):
-            row = deletion(name=name, mechanism=mechanism)
-            cluster.ask(m.AlterUserScramCredentialsRequest(deletions=[row], upsertions=[]), 0)
+        for request in deletions(name, _known(cluster, name)):
+            cluster.ask(request, 0)
     say(f"{name} is deleted.")
 
 
@@ -139,20 +135,6 @@ def _known(cluster: Nodes, name: str) -> dict[int, int]:
     if not found:
         raise RefusedError(f"There is no user {name}; `tailrace user list` names the users.")
     return found
-
-
-def _upsertions(
-    name: str, mechanisms: list[ScramMechanism], iterations: int, password: str
-) -> list[m.AlterUserScramCredentialsRequest]:
-    """One for each mechanism: Kafka refuses a user that one request names twice."""
-    upsertion = m.AlterUserScramCredentialsRequest.ScramCredentialUpsertion
-    requests = []
-    for mechanism in mechanisms:
-        salt = secrets.token_bytes(SALT_BYTES)
-        key = salted(mechanism, password, salt, iterations)
-        row = upsertion(name=name, mechanism=mechanism, iterations=iterations, salt=salt, salted_password=key)
-        requests.append(m.AlterUserScramCredentialsRequest(deletions=[], upsertions=[row]))
-    return requests
 
 
 def _ask_controllers(data_dir: Path, requests: list[m.AlterUserScramCredentialsRequest]) -> None:
@@ -177,8 +159,8 @@ def _password(file: Path | None) -> str:
     else:
         text = sys.stdin.readline()
     password = text.splitlines()[0] if text else ""
-    if not password or "\0" in password or len(password.encode()) > _MOST_PASSWORD_BYTES:
-        raise typer.BadParameter(f"a password has 1 to {_MOST_PASSWORD_BYTES} bytes, without NUL")
+    if (why := invalid_password(password)) is not None:
+        raise typer.BadParameter(why)
     return password
 
 

@@ -12,6 +12,7 @@ from tailrace.clock import Clock
 from tailrace_gateway.rest import errors, paths
 from tailrace_gateway.rest.access.basic import BasicLogin
 from tailrace_gateway.rest.access.rest_access import OPEN, RestAccess
+from tailrace_gateway.rest.acls import routes as acls
 from tailrace_gateway.rest.backend import AdminBackend
 from tailrace_gateway.rest.hosts import HostCheck, HostRules
 from tailrace_gateway.rest.limits import RestLimits
@@ -31,6 +32,7 @@ from tailrace_gateway.rest.routes import (
     transactions,
 )
 from tailrace_gateway.rest.scope import Services
+from tailrace_gateway.rest.users import routes as users
 
 # Everything the pages need is here: nothing is loaded from elsewhere, and nobody may frame them.
 _SECURITY = {
@@ -68,6 +70,8 @@ def create_app(
         transactions,
         quotas,
         records,
+        acls,
+        users,
     ):  # "-" before any topic's name
         # Not include_router: FastAPI may keep what is included as one route, and paths.py and errors.py see each.
         app.router.routes.extend(module.router.routes)

@@ -73,7 +73,7 @@ class Cluster(BaseModel):
     metadata: Metadata
     cluster_id: str
     controller: Link | None
-    acls: Link | None = None  # there are no ACLs yet
+    acls: Link | None  # null where no authorizer is set
     brokers: Link
     broker_configs: Link
     consumer_groups: Link

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from random import Random
 from typing import Annotated, Final
-from urllib.parse import quote
+from urllib.parse import quote, urlencode
 
 from fastapi import Depends, Request, Response
 from fastapi.responses import StreamingResponse
@@ -26,6 +26,7 @@ Part = str | int
 WHOLE_BYTES: Final = 4 << 20
 _PART_BYTES: Final = 64 << 10
 _JSON: Final = "application/json"
+_NO_QUERY: Final[Mapping[str, str]] = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +46,7 @@ class ClusterScope:
         self.backend = services.backend
         self.clock = services.clock
         self.random = services.random
+        self.has_acls = services.authorizer is not None
         self.image = image
         self.cluster_id = image.cluster_id
         self.root = f"{base_url.rstrip('/')}/v3/clusters"
@@ -69,13 +71,15 @@ class ClusterScope:
         """The metadata of a list."""
         return ListMetadata(self_=self.url(*parts), next=None)
 
-    async def listed(self, kind: str, here: tuple[Part, ...], rows: Iterable[BaseModel]) -> Response:
-        """The answer that is a list of very many rows, made in a thread.
+    async def listed(
+        self, kind: str, here: tuple[Part, ...], rows: Iterable[BaseModel], query: Mapping[str, str] = _NO_QUERY
+    ) -> Response:
+        """The answer that is a list of very many rows, made in a thread; query is that of its address.
 
         rows is a generator, so that no more than one of them is an object at a time. A list beyond WHOLE_BYTES is never
         there as a whole: it is made as the client takes it.
         """
-        next_part = partial(next, self._parts(kind, here, rows), b"")
+        next_part = partial(next, self._parts(kind, here, rows, query), b"")
         body = bytearray()
         while part := await self.backend.run(next_part):
             body += part
@@ -88,8 +92,13 @@ class ClusterScope:
         while part := await self.backend.run(next_part):
             yield part
 
-    def _parts(self, kind: str, here: tuple[Part, ...], rows: Iterable[BaseModel]) -> Iterator[bytes]:
-        head = Listing[BaseModel](kind=kind, metadata=self.listing(*here), data=[]).model_dump_json(by_alias=True)
+    def _parts(
+        self, kind: str, here: tuple[Part, ...], rows: Iterable[BaseModel], query: Mapping[str, str]
+    ) -> Iterator[bytes]:
+        metadata = self.listing(*here)
+        if query:
+            metadata.self_ += f"?{urlencode(query)}"
+        head = Listing[BaseModel](kind=kind, metadata=metadata, data=[]).model_dump_json(by_alias=True)
         part, comma = bytearray(head.removesuffix("]}").encode()), b""
         for row in rows:
             part += comma + row.model_dump_json(by_alias=True).encode()

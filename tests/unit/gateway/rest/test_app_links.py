@@ -14,7 +14,7 @@ from tailrace.wire.messages import DescribeCleanerResponse, DescribeGroupsRespon
 
 ROOT = "/v3/clusters/memory"
 # What nothing links to: those who know of it ask for it.
-UNLINKED = ("status", "remove-broker-tasks", "brokers/0/log-dir-moves", "topics/orders/partitions/0/producers")
+UNLINKED = ("status", "users", "remove-broker-tasks", "brokers/0/log-dir-moves", "topics/orders/partitions/0/producers")
 
 
 def assigned(topic: str, partition: int) -> bytes:

@@ -11,18 +11,17 @@ import typer
 
 from tailrace.access.acls import Acl, AclPermission, PatternType
 from tailrace.access.filters import AclFilter
-from tailrace.access.resources import AclOperation, ResourceType
+from tailrace.access.resources import AclOperation
 from tailrace.cli.daily.acls.bindings import AclOptionsError, AclRules, Resources, acls_of, filters_of
 from tailrace.cli.daily.connection import Bootstrap, Json, counted, say, table
 from tailrace.cli.daily.nodes import EVERY_CODE, Nodes, nodes
 from tailrace.cli.daily.refusals import RefusedError, lines
-from tailrace.wire import messages as m
+from tailrace.net.authorization import acl_messages
 from tailrace.wire.response_errors import response_errors
 
 app = typer.Typer(
     no_args_is_help=True, add_completion=False, rich_markup_mode=None, help="ACLs: who may do what, and from where."
 )
-_VERSION: Final = 3
 _Kind = TypeVar("_Kind", bound=IntEnum)
 _AT_ONCE: Final = 1000
 Topics = Annotated[list[str] | None, typer.Option("--topic", help="may be repeated; * is every topic")]
@@ -164,71 +163,19 @@ def _named(of: type[_Kind], name: str, option: str) -> _Kind:
 
 
 def _described(cluster: Nodes, wanted: AclFilter) -> Iterator[Acl]:
-    request = m.DescribeAclsRequest(
-        resource_type_filter=wanted.resource_type,
-        resource_name_filter=wanted.name,
-        pattern_type_filter=wanted.pattern_type,
-        principal_filter=wanted.principal,
-        host_filter=wanted.host,
-        operation=wanted.operation,
-        permission_type=wanted.permission,
-    )
-    answer = cluster.ask(request, _VERSION)
-    for found in answer.resources:
-        for acl in found.acls:
-            yield _acl(found.resource_type, found.resource_name, found.pattern_type, acl)
-
-
-def _acl(kind: int, name: str, pattern: int, row: m.DescribeAclsResponse.DescribeAclsResource.AclDescription) -> Acl:
-    return Acl(
-        ResourceType(kind),
-        name,
-        PatternType(pattern),
-        row.principal,
-        row.host,
-        AclOperation(row.operation),
-        AclPermission(row.permission_type),
-    )
-
-
-def _filter_row(wanted: AclFilter) -> m.DeleteAclsRequest.DeleteAclsFilter:
-    return m.DeleteAclsRequest.DeleteAclsFilter(
-        resource_type_filter=wanted.resource_type,
-        resource_name_filter=wanted.name,
-        pattern_type_filter=wanted.pattern_type,
-        principal_filter=wanted.principal,
-        host_filter=wanted.host,
-        operation=wanted.operation,
-        permission_type=wanted.permission,
-    )
+    return acl_messages.described(cluster.ask(acl_messages.description(wanted), acl_messages.VERSION))
 
 
 def _create(cluster: Nodes, acls: Sequence[Acl]) -> None:
-    rows = [
-        m.CreateAclsRequest.AclCreation(
-            resource_type=acl.resource_type,
-            resource_name=acl.name,
-            resource_pattern_type=acl.pattern_type,
-            principal=acl.principal,
-            host=acl.host,
-            operation=acl.operation,
-            permission_type=acl.permission,
-        )
-        for acl in acls
-    ]
-    request = m.CreateAclsRequest(creations=rows)
-    answer = cluster.ask(request, _VERSION, handled=EVERY_CODE)
+    request = acl_messages.creation(acls)
+    answer = cluster.ask(request, acl_messages.VERSION, handled=EVERY_CODE)
     errors = response_errors(request.API_KEY, answer)
     if refused := [error._replace(names=(" ".join(_texts(acls[int(error.names[0])])),)) for error in errors]:
         raise RefusedError(lines(refused))
 
 
 def _delete(cluster: Nodes, filters: Sequence[AclFilter]) -> Iterator[Acl]:
-    rows = [_filter_row(wanted) for wanted in filters]
-    answer = cluster.ask(m.DeleteAclsRequest(filters=rows), _VERSION)
-    for result in answer.filter_results:
-        for found in result.matching_acls:
-            yield _acl(found.resource_type, found.resource_name, found.pattern_type, found)
+    return acl_messages.deleted(cluster.ask(acl_messages.deletion(filters), acl_messages.VERSION))
 
 
 def _texts(acl: Acl) -> tuple[str, ...]:

@@ -17,6 +17,7 @@ def cluster_of(scope: ClusterScope) -> Cluster:
         metadata=scope.metadata(),
         cluster_id=scope.cluster_id,
         controller=None if live is None else scope.link("brokers", live.broker_id),
+        acls=scope.link("acls") if scope.has_acls else None,
         brokers=scope.link("brokers"),
         broker_configs=scope.link("broker-configs"),
         consumer_groups=scope.link("consumer-groups"),

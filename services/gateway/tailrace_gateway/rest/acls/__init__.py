@@ -1,0 +1,1 @@
+"""ACLs over HTTP."""

@@ -1,0 +1,1 @@
+"""Users over HTTP: those that log in with a password."""
