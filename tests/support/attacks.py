@@ -10,6 +10,7 @@ import http.client
 import json
 import struct
 from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
 from http import HTTPStatus
@@ -30,6 +31,8 @@ WIDE, COLD, GROUP, LARGE = "wide", "cold", "many", "large"
 PARTITIONS, MEMBER_BYTES = 5_000, 900_000
 TOPICS = 4_900  # of a partition each, so many records may one decision of the controller have
 _CROWDS = count()
+_PIPELINES, _PIPELINED = 120, 64  # connections, and requests on each
+_ENDS_EACH = 490  # a request of fewer than MANY_ROWS is answered on the event loop
 _AT_ONCE = 20  # members of a large group, of which each waits on a connection of its own
 
 
@@ -105,6 +108,29 @@ def _five_times(cluster: Cluster, asked: abuse.Body) -> int:
     for client in clients:
         client.close()
     return found
+
+
+def _pipelined(cluster: Cluster, asked: list[abuse.Body]) -> int:
+    """All of it on each of many connections, before any answer is taken."""
+    clients = [Client(cluster) for _ in range(_PIPELINES)]
+
+    def send(client: Client) -> None:
+        for one in asked:
+            client.begin(one)
+
+    with ThreadPoolExecutor(_PIPELINES) as threads:
+        sent = [threads.submit(send, client) for client in clients]
+        found = sum(len(client.receive_frame()) for client in clients for _ in asked)
+        for one in sent:
+            one.result()
+    for client in clients:
+        client.close()
+    return found
+
+
+def _ends(scale: float) -> list[abuse.Body]:
+    listed = rows(struct.pack(">iiq", number, -1, -1) for number in range(_ENDS_EACH))
+    return [abuse.list_offsets(rows([text(WIDE) + listed]))] * max(1, int(_PIPELINED * scale))
 
 
 def _commits_of_nulls(scale: float) -> list[abuse.Body]:
@@ -298,6 +324,7 @@ ATTACKS = (
         _ask,
         answer_mb=8,
     ),
+    Attack("2 ListOffsets: 490 partitions, 64 times on each of 120 connections", _ends, _pipelined, answer_mb=128),
     NULLS,
     Attack(
         "2 JoinGroup, SyncGroup: a group of 5,000 members",

@@ -28,6 +28,8 @@ from tailrace.net.preamble import identity_of
 from tailrace.net.quotas.meter import UNMETERED
 from tailrace.net.session import AuthenticationState, ClientSession
 from tailrace.net.transport.answering import Answering
+from tailrace.net.transport.event_budget import EventBudget
+from tailrace.net.transport.request_turns import WEIGHT_SHIFT, RequestTurns, request_turns
 from tailrace.wire import codec
 from tailrace.wire.apis import ApiKey
 from tailrace.wire.connection import BUSY, CLOSED, LEAST_REQUEST_BYTES, MUTED, SIZE, UNTAKEN, Fate
@@ -75,7 +77,10 @@ class Connection(Answering):
         self._counts = service.counts
         self._task: asyncio.Task[None] | None = None
         self._parsing = False
-        self._going_on: asyncio.Handle | None = None  # whole frames wait for nothing but the loop's next turn
+        self._turns: RequestTurns  # of the loop that has the transport
+        self._turn: EventBudget
+        self._going_on = False  # whole frames wait for nothing but a later turn of the loop
+        self._closes = False  # whatever is whole is handled now
         self._released = False  # somebody else reads from the transport
         self._known = identity is not None
         self.state: dict[str, Any] = {}
@@ -86,6 +91,8 @@ class Connection(Answering):
 
     def connection_made(self, transport: Any) -> None:
         self._transport = transport
+        self._turns = request_turns()
+        self._turn = self._turns.budget
         sock = transport.get_extra_info("socket")
         self.sends_files = sock is not None and transport.get_extra_info("sslcontext") is None
         if sock is not None and sock.family == socket.AF_UNIX:
@@ -119,8 +126,7 @@ class Connection(Answering):
         self._filled = 0
         self._shrink()
         self.session.end()
-        if self._going_on is not None:
-            self._going_on.cancel()
+        self._turns.forget(self)
         if self._task is not None:
             self._task.cancel()
         self.core.slots.clear()
@@ -137,9 +143,10 @@ class Connection(Answering):
         Between services what waits for nothing is still handled: a gateway ends its side behind Produces with acks=0.
         """
         if not self._service.answers_after_end or self.core.stops & CLOSED:
-            while self._going_on is not None:
-                self._going_on.cancel()
-                self._go_on()
+            self._closes = True
+            while self._going_on:
+                self._turns.forget(self)
+                self.go_on()
             return False
         self.core.ended = self._held = True
         if self._task is not None and not self._filled and self._service.on_end is not None:
@@ -169,7 +176,7 @@ class Connection(Answering):
 
         Called when all whole frames that may be handled have been.
         """
-        if self._parsing or self._transport.is_closing() or self._sending_files or self._going_on is not None:
+        if self._parsing or self._transport.is_closing() or self._sending_files or self._going_on:
             return
         fate = self.core.fate(self._filled)
         if fate is Fate.TORN:
@@ -276,7 +283,7 @@ class Connection(Answering):
         session.charge()
 
     def _parse(self) -> None:
-        """Handles what may be handled now. What full slots stopped goes on in the loop's next turn, after others."""
+        """Handles what may be handled now. What full slots or the end of a turn stopped goes on after others."""
         if self._parsing:
             return  # called back from a write below, which goes on by itself
         if self.session.untimed:
@@ -299,8 +306,9 @@ class Connection(Answering):
             self._parsing = False
         self._flush()
         self._compact(pos, need)
-        if not need and self._filled >= SIZE.size and self._going_on is None and self.core.may_handle:
-            self._going_on = asyncio.get_running_loop().call_soon(self._go_on)
+        if not need and self._filled >= SIZE.size and not self._going_on and self.core.may_handle:
+            self._going_on = True
+            self._turns.wait(self)
         core = self.core
         if self._held and self._filled < len(self._buffer) and self._may_read():
             self._held = False
@@ -320,8 +328,9 @@ class Connection(Answering):
         self._service.end_of_read()
         self._flush()
 
-    def _go_on(self) -> None:
-        self._going_on = None
+    def go_on(self) -> None:
+        """Its turn has come: whole frames that waited are handled."""
+        self._going_on = False
         self._parse()
 
     def _may_read(self) -> bool:
@@ -331,8 +340,11 @@ class Connection(Answering):
         return not (core.stops & (UNTAKEN | CLOSED) or core.ended or self._released or self._transport.is_closing())
 
     def _frame(self, frame: memoryview) -> bool:
-        """Handles a request; True: not yet, its client has to wait first."""
-        session = self.session
+        """Handles a request; True: not yet, its client has to wait first, or others have their turn."""
+        session, turn = self.session, self._turn
+        if turn.left < 0 and not (self._closes or session.is_service) and self._turns.over():
+            return True
+        turn.left -= 1 + (len(frame) >> WEIGHT_SHIFT)
         known = session.authentication is _COMPLETE
         if not known and session.raw_tokens:
             self._begin(self._run_token, bytes(frame))
@@ -378,6 +390,7 @@ class Connection(Answering):
 
     def _begin(self, work: Callable[..., Awaitable[None]], *given: Any) -> None:
         self.core.stops |= BUSY
+        self._turn.woke()
         run: Coroutine[Any, Any, None] = self._run_guarded(work, *given)
         session = self.session
         if not session.meter.request_limited:

@@ -257,6 +257,37 @@ def test_others_have_their_turn_after_as_many_requests_as_have_slots() -> None:
         world.do(world.connection.close)
 
 
+def test_connections_that_all_send_much_have_their_turns_one_after_another() -> None:
+    """What one turn handles of all of them together is bounded, and the first ones are not served again and again."""
+    connections, requests = 40, 12
+    with closing(VirtualLoop()) as loop:
+        world = World(loop, listener="CLIENTS")
+        others = [Connection(Server(world.service)) for _ in range(connections)]
+        turns: list[int] = []
+
+        async def once() -> None:
+            transports = [MemoryTransport(connection) for connection in others]
+            for first, transport in enumerate(transports):
+                transport.open()
+                numbers = range(first * requests, (first + 1) * requests)
+                transport.feed(b"".join(frame(AT_ONCE, number, 8_000) for number in numbers))
+            while len(world.role.handled) < connections * requests:
+                turns.append(len(world.role.handled))
+                await asyncio.sleep(0)
+            await asyncio.sleep(0)
+            for transport in transports:
+                transport.close()
+
+        loop.run(once())
+        ends = [*turns[1:], connections * requests]
+        assert max(after - before for before, after in zip(turns, ends, strict=True)) <= 64
+        served = [number // requests for number in world.role.handled]
+        for at in range(connections, len(served) // 2, connections):
+            assert len(set(served[:at])) > connections // 2
+        assert sorted(world.role.handled) == list(range(connections * requests))
+        world.do(world.connection.close)
+
+
 def test_between_services_what_waits_for_nothing_is_handled_before_the_end() -> None:
     """A gateway ends its side behind Produces with acks=0: the broker's close tells it that all were taken."""
     with closing(VirtualLoop()) as loop:
