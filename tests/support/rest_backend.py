@@ -39,6 +39,23 @@ class MemoryGroup:
     type: str = "classic"
 
 
+class MemoryConnections:
+    """TopicConnections to a cluster in memory, counted while they are open."""
+
+    def __init__(self, backend: MemoryBackend) -> None:
+        self._backend = backend
+        backend.connections += 1
+
+    async def ask(self, node_id: int, message: m.ApiMessage, version: int, timeout_ms: int) -> Any:
+        if isinstance(message, m.FetchRequest) and message.max_wait_ms:
+            self._backend.waited_ms = max(self._backend.waited_ms, message.max_wait_ms)
+            self._backend.on_wait()
+        return await self._backend.ask_broker(node_id, message, version, timeout_ms)
+
+    async def close(self) -> None:
+        self._backend.connections -= 1
+
+
 class MemoryBackend:
     """An AdminBackend whose cluster is these attributes. fail_next is raised by the next question."""
 
@@ -62,6 +79,9 @@ class MemoryBackend:
         self.no_controller: Exception | None = None
         self.runs = False  # what a thread would do
         self.waited_ms = 0  # the longest that one of them was waited for
+        self.connections = 0  # of readings that go on
+        self.begins: dict[tuple[str, int], int] = {}  # log start offsets
+        self.on_wait: Callable[[], None] = lambda: None  # is called before a Fetch that may wait
         self.fail_next: Exception | None = None
         self.asked: list[tuple[str, Any]] = []
 
@@ -126,6 +146,9 @@ class MemoryBackend:
     async def producers(self, node_id: int, topic: str, partition: int) -> PartitionProducers:
         self.asked.append((f"broker {node_id}", (topic, partition)))
         return self.described
+
+    def connect_for(self, topic: str) -> MemoryConnections:
+        return MemoryConnections(self)
 
     async def ask_quota(self, message: m.ApiMessage) -> Any:
         return self._ask("quota", message)
@@ -437,7 +460,7 @@ class MemoryBackend:
                 partitions=[
                     row.ListOffsetsPartitionResponse(
                         partition_index=p.partition_index,
-                        offset=self._offset_at(self.log(topic.name, p.partition_index), p.timestamp),
+                        offset=self._offset_at(topic.name, p.partition_index, p.timestamp),
                     )
                     for p in topic.partitions
                 ],
@@ -446,9 +469,9 @@ class MemoryBackend:
         ]
         return m.ListOffsetsResponse(topics=topics)
 
-    @staticmethod
-    def _offset_at(log: list[Record], timestamp: int) -> int:
-        ends = {-1: len(log), -2: 0}
+    def _offset_at(self, topic: str, partition: int, timestamp: int) -> int:
+        log = self.log(topic, partition)
+        ends = {-1: len(log), -2: self.begins.get((topic, partition), 0)}
         if timestamp in ends:
             return ends[timestamp]
         return next((offset for offset, record in enumerate(log) if record.timestamp >= timestamp), -1)
@@ -477,9 +500,12 @@ class MemoryBackend:
         )
 
     def _batch(self, topic: str, part: Any) -> Any:
+        row = m.FetchResponse.FetchableTopicResponse.PartitionData
+        if part.fetch_offset < self.begins.get((topic, part.partition), 0):
+            return row(partition_index=part.partition, error_code=ErrorCode.OFFSET_OUT_OF_RANGE, records=b"")
         records = self.log(topic, part.partition)[part.fetch_offset :][:1]
         data = bytes(build(records, base_offset=part.fetch_offset)) if records else b""
-        return m.FetchResponse.FetchableTopicResponse.PartitionData(partition_index=part.partition, records=data)
+        return row(partition_index=part.partition, records=data)
 
     def _on_ProduceRequest(self, request: Any) -> Any:
         (topic,) = request.topic_data

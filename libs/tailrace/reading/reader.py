@@ -87,10 +87,12 @@ class TopicReader:
         patience_ms: float,
         committed: bool = False,
         topic_id: UUID = NO_TOPIC_ID,
+        fetch_bytes: int = _FETCH_BYTES,
         on_gap: Callable[[Gap], None] = lambda gap: None,
     ) -> None:
         """committed: isolation.level read_committed.
 
+        fetch_bytes: of one answer; the first batch of it comes whatever its size.
         topic_id: reads no records of another topic that has the name later (KIP-516); that ends the reading.
         """
         self._ask = ask
@@ -100,6 +102,7 @@ class TopicReader:
         self._committed = committed
         self._topic_id = topic_id
         self._fetch_version = _FETCH_VERSION if topic_id == NO_TOPIC_ID else _FETCH_BY_ID_VERSION
+        self._fetch_bytes = fetch_bytes
         self._on_gap = on_gap
         self._cursors: dict[int, Cursor] = {}
         self._leaders: dict[int, Address] = {}
@@ -197,9 +200,36 @@ class TopicReader:
             if len(asked) < len(due):  # the others have their turn with the next request
                 for one in asked:
                     self._cursors[one.cursor.partition] = self._cursors.pop(one.cursor.partition)
-            request = _fetch_request(self._topic, self._topic_id, asked, max_wait_ms, committed=self._committed)
+            request = self._fetch_request(asked, max_wait_ms)
             task = asyncio.ensure_future(self._ask(request, self._fetch_version, leader))
             self._asked[task] = leader, asked
+
+    def _fetch_request(self, asked: list[_Asked], max_wait_ms: int) -> FetchRequest:
+        row = FetchRequest.FetchTopic
+        part = row.FetchPartition
+        partitions = [
+            part(
+                partition=cursor.partition,
+                current_leader_epoch=-1,
+                fetch_offset=offset,
+                last_fetched_epoch=-1,
+                log_start_offset=-1,
+                partition_max_bytes=min(_PARTITION_BYTES, self._fetch_bytes),
+            )
+            for cursor, offset in asked
+        ]
+        return FetchRequest(
+            replica_id=-1,
+            max_wait_ms=max_wait_ms,
+            min_bytes=1,
+            max_bytes=self._fetch_bytes,
+            isolation_level=int(self._committed),
+            session_id=0,
+            session_epoch=-1,
+            topics=[row(topic=self._topic, topic_id=self._topic_id, partitions=partitions)],
+            forgotten_topics_data=[],
+            rack_id="",
+        )
 
     def _answered(self, answer: Any, asked: list[_Asked]) -> Iterator[tuple[Cursor, Any]]:
         """The rows that can be used; a cursor that was assigned again meanwhile takes none. Raises ApiError."""
@@ -304,36 +334,6 @@ class TopicReader:
 def refusal(code: int, what: str) -> ApiError:
     """A newer cluster may have codes without a name here."""
     return ApiError(ErrorCode(code) if code in _CODES else ErrorCode.UNKNOWN_SERVER_ERROR, what)
-
-
-def _fetch_request(
-    topic: str, topic_id: UUID, asked: list[_Asked], max_wait_ms: int, *, committed: bool
-) -> FetchRequest:
-    row = FetchRequest.FetchTopic
-    part = row.FetchPartition
-    partitions = [
-        part(
-            partition=cursor.partition,
-            current_leader_epoch=-1,
-            fetch_offset=offset,
-            last_fetched_epoch=-1,
-            log_start_offset=-1,
-            partition_max_bytes=_PARTITION_BYTES,
-        )
-        for cursor, offset in asked
-    ]
-    return FetchRequest(
-        replica_id=-1,
-        max_wait_ms=max_wait_ms,
-        min_bytes=1,
-        max_bytes=_FETCH_BYTES,
-        isolation_level=int(committed),
-        session_id=0,
-        session_epoch=-1,
-        topics=[row(topic=topic, topic_id=topic_id, partitions=partitions)],
-        forgotten_topics_data=[],
-        rack_id="",
-    )
 
 
 def _offsets_request(topic: str, partitions: list[int], timestamp: int, *, committed: bool) -> ListOffsetsRequest:

@@ -12,7 +12,16 @@ _NAMED = re.compile(
     r"(?:\{[a-z_,]+\})?(?: [<>=]+ ?\d+)?"
 )
 # Names that end as a metric does: of Kafka's requests and clients, and of the REST API's answers, and of SQL.
-OTHERS = {"min_bytes", "lag_seconds", "init_transactions", "log_dirs", "offline_log_dirs", "topic_partitions"}
+OTHERS = {
+    "min_bytes",
+    "max_bytes",
+    "max_scanned_bytes",
+    "lag_seconds",
+    "init_transactions",
+    "log_dirs",
+    "offline_log_dirs",
+    "topic_partitions",
+}
 
 
 KNOWN = OTHERS.union(*documented((*ROLES, *BESIDE)).values())

@@ -17,6 +17,8 @@ from tailrace_gateway.rest.backend import AdminBackend
 from tailrace_gateway.rest.hosts import HostCheck, HostRules
 from tailrace_gateway.rest.limits import RestLimits
 from tailrace_gateway.rest.models import NewRecord
+from tailrace_gateway.rest.reading import routes as reading
+from tailrace_gateway.rest.reading.places import ReadingPlaces
 from tailrace_gateway.rest.routes import (
     brokers,
     clusters,
@@ -57,6 +59,7 @@ def create_app(
     """Builds the application; it keeps no state of its own."""
     app = FastAPI(title="Tailrace REST", version="3", description=_ABOUT, docs_url=None, redoc_url=None)
     app.state.services = Services(backend, clock, random, access.authorizer)
+    app.state.reading_places = ReadingPlaces()
     for module in (
         clusters,
         replication,
@@ -72,6 +75,7 @@ def create_app(
         records,
         acls,
         users,
+        reading,
     ):  # "-" before any topic's name
         # Not include_router: FastAPI may keep what is included as one route, and paths.py and errors.py see each.
         app.router.routes.extend(module.router.routes)

@@ -28,6 +28,16 @@ class ControllerView(NamedTuple):
     metadata_offset: int
 
 
+class TopicConnections(Protocol):
+    """Connections to brokers for one reading of a topic: a Fetch that waits holds up nothing else."""
+
+    async def ask(self, node_id: int, message: ApiMessage, version: int, timeout_ms: int) -> object:
+        """As AdminBackend.ask_broker. Refused with TOPIC_AUTHORIZATION_FAILED without READ on the topic."""
+        ...
+
+    async def close(self) -> None: ...
+
+
 class AdminBackend(Protocol):
     """An in-process Kafka client of this gateway.
 
@@ -93,6 +103,10 @@ class AdminBackend(Protocol):
 
     async def producers(self, node_id: int, topic: str, partition: int) -> PartitionProducers:
         """Asks one broker for a partition's producers (DescribeProducers); they are read as they are needed."""
+        ...
+
+    def connect_for(self, topic: str) -> TopicConnections:
+        """For reading the topic's records; to be closed."""
         ...
 
     async def ask_quota(self, message: ApiMessage) -> Any:

@@ -82,7 +82,8 @@ class RestLimits:
             await send(message)
 
         try:
-            async with asyncio.timeout(self.request_seconds):
+            async with asyncio.timeout(self.request_seconds) as deadline:
+                scope["deadline"] = deadline  # a stream has another one
                 await self.app(scope, counted, noted)
         except TimeoutError:
             if began:

@@ -21,6 +21,7 @@ from tailrace_gateway.rest.app import create_app
 from tailrace_gateway.rest.backend import AdminBackend
 from tailrace_gateway.rest.hosts import HostRules
 from tailrace_gateway.rest.protocol import DeadlineProtocol
+from tailrace_gateway.rest.reading.places import ReadingPlaces
 
 CONNECTIONS_MAX = 128
 CONNECTIONS_MAX_OF_ONE_ADDRESS = 64
@@ -34,8 +35,9 @@ class RestServer(uvicorn.Server):
     Looking costs 1 % of a core, half of what a whole idle cluster may.
     """
 
-    def __init__(self, config: uvicorn.Config, access: RestAccess) -> None:
+    def __init__(self, config: uvicorn.Config, access: RestAccess, places: ReadingPlaces) -> None:
         super().__init__(config)
+        self._places = places
         self._access = access
         self._ended = asyncio.Event()
 
@@ -59,6 +61,7 @@ class RestServer(uvicorn.Server):
 
     def end(self) -> None:
         self.should_exit = True
+        self._places.end()
         self._ended.set()
 
     async def main_loop(self) -> None:
@@ -84,9 +87,10 @@ def build(
 ) -> RestServer:
     """A server for sockets that listen already; serve(sockets) runs it until end()."""
     places = HttpConnections(CONNECTIONS_MAX, CONNECTIONS_MAX_OF_ONE_ADDRESS)
+    app = create_app(backend, clock, random, HostRules(own_names, allowed_hosts), access)
     return RestServer(
         uvicorn.Config(
-            create_app(backend, clock, random, HostRules(own_names, allowed_hosts), access),
+            app,
             loop="none",
             http=partial(DeadlineProtocol, clock=clock, places=places),  # type: ignore[arg-type]
             ws="none",
@@ -102,4 +106,5 @@ def build(
             h11_max_incomplete_event_size=HEADER_BYTES_MAX,
         ),
         access,
+        app.state.reading_places,
     )

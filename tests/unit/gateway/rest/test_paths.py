@@ -50,7 +50,7 @@ async def test_head_is_get_without_the_body(http: httpx.AsyncClient, path: str) 
 
 async def test_head_of_what_is_not_there_is_refused_as_get(http: httpx.AsyncClient) -> None:
     assert (await http.head(f"{ROOT}/topics/nope")).status_code == 404
-    assert (await http.head(f"{ROOT}/topics/orders/records")).status_code == 405
+    assert (await http.head(f"{ROOT}/consumer-groups/g/offsets:reset")).status_code == 405
 
 
 async def test_null_is_the_default_of_a_field_that_may_be_left_out(

@@ -19,7 +19,7 @@ from tailrace.wire.apis import INTERNAL_APIS, ApiKey
 from tailrace.wire.hot.producers import PartitionProducers
 from tailrace.wire.messages import ApiMessage, FetchResponse
 from tailrace_gateway.cluster_state import ClusterState
-from tailrace_gateway.rest.backend import AdminBackend, ControllerView, T
+from tailrace_gateway.rest.backend import AdminBackend, ControllerView, T, TopicConnections
 
 _CLUSTER: Final = ResourceType.CLUSTER
 # Of all requests that are sent. What this product alone has is about all topics and clients, and names clients as their
@@ -128,6 +128,10 @@ class PermittedAdmin:
         self._require(ApiKey.DESCRIBE_PRODUCERS, Denied(AclOperation.READ, ResourceType.TOPIC, topic))
         return await self._backend.producers(node_id, topic, partition)
 
+    def connect_for(self, topic: str) -> TopicConnections:
+        right = Denied(AclOperation.READ, ResourceType.TOPIC, topic)
+        return _PermittedConnections(self._backend.connect_for(topic), lambda: self._require(ApiKey.FETCH, right))
+
     async def ask_quota(self, message: ApiMessage) -> object:
         return await self._checked(message, None, self._backend.ask_quota)
 
@@ -170,3 +174,18 @@ class PermittedAdmin:
         for one in answer if isinstance(answer, list) else [answer]:
             rules.after(key, message, one, access)
         return answer
+
+
+class _PermittedConnections:
+    """TopicConnections that ask for the right before each request: one may be taken away from a long reading."""
+
+    def __init__(self, connections: TopicConnections, require: Callable[[], None]) -> None:
+        self._connections = connections
+        self._require = require
+
+    async def ask(self, node_id: int, message: ApiMessage, version: int, timeout_ms: int) -> object:
+        self._require()
+        return await self._connections.ask(node_id, message, version, timeout_ms)
+
+    async def close(self) -> None:
+        await self._connections.close()

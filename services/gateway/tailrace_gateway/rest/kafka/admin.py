@@ -11,6 +11,7 @@ from tailrace.kafka.topics import GROUP_METADATA_TOPIC
 from tailrace.log.directory.disk_pressure import AUTOMATIC, Marks, marks
 from tailrace.metadata.image import MetadataImage
 from tailrace.net.address import Address
+from tailrace.net.authentication.proof import Secret
 from tailrace.net.client import Client, UnservedError
 from tailrace.net.identity import Identity
 from tailrace.net.large import Large
@@ -30,6 +31,26 @@ ASK_TIMEOUT_MS = 10_000
 NO_CONTROLLER = "No controller answers: nothing can be changed until one does. Look before you repeat a change."
 CLIENT_ID = "tailrace-rest"
 _CORRELATION_ID = 0
+
+
+class OwnConnections:
+    """TopicConnections of one request, opened as they are needed."""
+
+    def __init__(self, address_of_node: Callable[[int], Address], secret: Secret | None) -> None:
+        self._address_of_node = address_of_node
+        self._secret = secret
+        self._clients: dict[Address, Client] = {}
+
+    async def ask(self, node_id: int, message: ApiMessage, version: int, timeout_ms: int) -> object:
+        address = self._address_of_node(node_id)
+        client = self._clients.get(address)
+        if client is None:
+            client = self._clients[address] = Client(address, CLIENT_ID, secret=self._secret)
+        return await client.ask(message, timeout_ms=timeout_ms, version=version)
+
+    async def close(self) -> None:
+        for client in self._clients.values():
+            client.abort()
 
 
 class GatewayAdmin:
@@ -140,6 +161,9 @@ class GatewayAdmin:
         answer = await client.ask_raw(frame, timeout_ms=ASK_TIMEOUT_MS)
         topics = decode_describe_producers(codec.response_body(ApiKey.DESCRIBE_PRODUCERS, 0, answer))
         return topics[0][1][0]
+
+    def connect_for(self, topic: str) -> OwnConnections:
+        return OwnConnections(self._address_of, self._gateway.secret)
 
     async def ask_quota(self, message: ApiMessage) -> Any:
         for service in self._gateway.image.services_of("quota"):

@@ -1,0 +1,1 @@
+"""Keys, values and headers as what JSON can say."""

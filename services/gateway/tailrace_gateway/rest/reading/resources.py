@@ -1,0 +1,45 @@
+"""A record as its resource. Plain dictionaries: a page has a thousand of them."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Final, NamedTuple
+
+from tailrace.reading.decoders.plain import Encoding, shown
+from tailrace.reading.window import FoundRecord
+
+_YEAR_10000_MS: Final = 253_402_300_800_000
+
+
+class Encodings(NamedTuple):
+    """How keys and values are shown; headers are always shown by what they are."""
+
+    key: Encoding = Encoding.AUTO
+    value: Encoding = Encoding.AUTO
+
+
+def record_of(topic: str, found: FoundRecord, encodings: Encodings) -> dict[str, object]:
+    """In the form of models.ReadRecord."""
+    partition, record = found
+    return {
+        "kind": "TailraceRecord",
+        "topic_name": topic,
+        "partition_id": partition,
+        "offset": record.offset,
+        "timestamp": _moment(record.timestamp),
+        "timestamp_ms": record.timestamp,
+        "key": _data(record.key, encodings.key),
+        "value": _data(record.value, encodings.value),
+        "headers": [{"name": name, "value": _data(value, Encoding.AUTO)} for name, value in record.headers],
+    }
+
+
+def _data(content: bytes | None, encoding: Encoding) -> dict[str, object] | None:
+    return None if content is None else shown(content, encoding)._asdict()
+
+
+def _moment(timestamp_ms: int) -> str | None:
+    if not 0 <= timestamp_ms < _YEAR_10000_MS:
+        return None
+    moment = datetime.fromtimestamp(timestamp_ms / 1000, UTC)
+    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")

@@ -1,0 +1,134 @@
+"""Records as events: what comes, the comment where nothing does, going on after a loss, and the end with the client."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import random
+from typing import Any
+
+import pytest
+
+from support.rest_backend import MemoryBackend
+from tailrace.clock import ManualClock
+from tailrace.errors import ApiError, ErrorCode
+from tailrace.records.record import Record
+from tailrace_gateway.rest.app import create_app
+from tailrace_gateway.rest.hosts import HostRules
+from tailrace_gateway.rest.reading.stream import STREAM_MS_MAX
+
+PATH = "/v3/clusters/memory/topics/orders/records"
+
+
+class Client:
+    """An HTTP client that reads a stream and can go away."""
+
+    def __init__(self, backend: MemoryBackend, clock: ManualClock, query: str = "", **headers: str) -> None:
+        app = create_app(backend, clock, random.Random(1), HostRules(["here"]))
+        self.sent: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
+        self.gone = asyncio.Event()
+        self._asked = False
+        given = {"host": "here", "accept": "text/event-stream", **{k.replace("_", "-"): v for k, v in headers.items()}}
+        self.scope: dict[str, Any] = {
+            "type": "http",
+            "http_version": "1.1",
+            "method": "GET",
+            "scheme": "http",
+            "path": PATH,
+            "raw_path": PATH.encode(),
+            "query_string": query.encode(),
+            "headers": [(name.encode(), value.encode()) for name, value in given.items()],
+            "client": ("127.0.0.1", 1),
+            "server": ("here", 80),
+            "root_path": "",
+        }
+        self.running = asyncio.create_task(app(self.scope, self._receive, self.sent.put))  # type: ignore[arg-type]
+
+    async def _receive(self) -> dict[str, Any]:
+        if not self._asked:
+            self._asked = True
+            return {"type": "http.request", "body": b"", "more_body": False}
+        await self.gone.wait()
+        return {"type": "http.disconnect"}
+
+    async def next(self) -> str:
+        """The next piece of the answer's body."""
+        while (message := await self.sent.get())["type"] != "http.response.body":
+            assert message["status"] == 200
+        return str(message["body"].decode())
+
+    async def go(self) -> None:
+        self.gone.set()
+        await self.running
+
+
+@pytest.fixture
+def backend() -> MemoryBackend:
+    made = MemoryBackend()
+    made.set_topic("orders", 1)
+    made.log("orders", 0).append(Record(timestamp=1, value=b"old"))
+    return made
+
+
+def fields(event: str) -> dict[str, str]:
+    return dict(line.split(": ", 1) for line in event.strip().splitlines())
+
+
+async def test_a_record_that_comes_is_an_event(backend: MemoryBackend) -> None:
+    client = Client(backend, ManualClock())
+    assert await client.next() == "retry: 1000\n\n"
+    backend.log("orders", 0).append(Record(timestamp=2, value=b"two\nlines"))
+    found = fields(await client.next())
+    assert (found["id"], found["event"]) == ("0:2", "record")
+    assert json.loads(found["data"])["value"] == {"type": "STRING", "data": "two\nlines", "size": 9}
+    await client.go()
+    assert backend.connections == 0
+
+
+async def test_a_stream_that_waits_shows_that_it_lives(backend: MemoryBackend) -> None:
+    clock = ManualClock()
+    backend.on_wait = lambda: clock.advance(1_000)
+    client = Client(backend, clock)
+    await client.next()
+    assert await client.next() == ": heartbeat\n\n"
+    assert clock.monotonic_ms() >= 10_000
+    await client.go()
+
+
+@pytest.mark.parametrize(
+    ("query", "headers"), [("from=earliest", {}), ("", {"last_event_id": "0:0"}), ("cursor=0:0", {})]
+)
+async def test_a_stream_begins_where_it_is_told(backend: MemoryBackend, query: str, headers: dict[str, str]) -> None:
+    client = Client(backend, ManualClock(), query, **headers)
+    await client.next()
+    assert json.loads(fields(await client.next())["data"])["offset"] == 0
+    await client.go()
+
+
+async def test_an_error_in_the_middle_is_the_last_event(backend: MemoryBackend) -> None:
+    client = Client(backend, ManualClock())
+    await client.next()
+    backend.fail_next = ApiError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+    found = fields(await client.next())
+    assert found["event"] == "error"
+    assert json.loads(found["data"])["error_code"] == 40301
+    assert await client.next() == ""
+    await client.running
+    assert backend.connections == 0
+
+
+async def test_a_stream_has_not_the_deadline_of_a_request(backend: MemoryBackend) -> None:
+    client = Client(backend, ManualClock())
+    await client.next()
+    assert client.scope["deadline"].when() is None
+    await client.go()
+
+
+async def test_a_stream_ends_after_its_time(backend: MemoryBackend) -> None:
+    clock = ManualClock()
+    backend.on_wait = lambda: clock.advance(1_000)
+    client = Client(backend, clock)
+    while await client.next():
+        pass
+    await client.running
+    assert clock.monotonic_ms() == STREAM_MS_MAX
