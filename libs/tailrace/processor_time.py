@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 
 
@@ -18,3 +19,10 @@ def monotonic_ms() -> float:
 def process_time_s() -> float:
     """For all threads of this process."""
     return time.process_time()
+
+
+def main_thread_time_s() -> float:
+    """For the main thread, which runs the event loop of a role; from any thread."""
+    ident = threading.main_thread().ident
+    assert ident is not None  # it has started
+    return time.clock_gettime(time.pthread_getcpuclockid(ident))

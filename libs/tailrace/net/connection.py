@@ -26,6 +26,7 @@ from tailrace.net.limits.deadlines import IDLE, Progress
 from tailrace.net.limits.seldom import SeldomWarning
 from tailrace.net.preamble import identity_of
 from tailrace.net.quotas.meter import UNMETERED
+from tailrace.net.requests.times import RequestTimes
 from tailrace.net.session import AuthenticationState, ClientSession
 from tailrace.net.transport.answering import Answering
 from tailrace.net.transport.event_budget import EventBudget
@@ -74,7 +75,7 @@ class Connection(Answering):
         self._service = service
         self._unread = unread  # of a socket that another process has read from
         self.hot = server.hot  # what serves this client
-        self._counts = service.counts
+        self._times = None if service.request_metrics is None else RequestTimes(service.request_metrics)
         self._task: asyncio.Task[None] | None = None
         self._parsing = False
         self._turns: RequestTurns  # of the loop that has the transport
@@ -290,6 +291,8 @@ class Connection(Answering):
             self._parse_timed()
             return
         self._parsing = True
+        if self._times is not None:
+            self._times.begin()
         try:
             pos, need = self.core.receive(self._view, self._filled, self._frame, self._end_read)
             if pos:
@@ -305,6 +308,8 @@ class Connection(Answering):
         finally:
             self._parsing = False
         self._flush()
+        if self._times is not None:
+            self._times.end()
         self._compact(pos, need)
         if not need and self._filled >= SIZE.size and not self._going_on and self.core.may_handle:
             self._going_on = True
@@ -346,7 +351,10 @@ class Connection(Answering):
             return True
         turn.left -= 1 + (len(frame) >> WEIGHT_SHIFT)
         known = session.authentication is _COMPLETE
+        times = self._times
         if not known and session.raw_tokens:
+            if times is not None:
+                times.pass_over()
             self._begin(self._run_token, bytes(frame))
             return False
         named = self.named
@@ -364,15 +372,18 @@ class Connection(Answering):
             if first <= version <= last:
                 answer = handler(self, version, correlation_id, frame[pos:])
                 if answer is not ORDINARY:
-                    if self._counts is not None:
-                        self._counts[api_key] += 1
+                    if times is not None:
+                        times.handle(api_key, answers=answer is not None)
                     if answer is not None:
                         self._answer_hot(answer)
                     return False
         header = parse_request_header(frame)
         if not self._service.serves(header.api_key, header.api_version):
             self._unserved(header, frame)
-        elif len(frame) < LARGE_BYTES:
+            return False
+        if times is not None:
+            times.handle(api_key)
+        if len(frame) < LARGE_BYTES:
             try:
                 request = codec.decode_request(header.api_key, header.api_version, frame[header.body_offset :])
             except TooManyRows as refused:
@@ -478,8 +489,6 @@ class Connection(Answering):
         self._answered(await self._frame_of(header, request))
 
     async def _frame_of(self, header: RequestHeader, request: Any) -> bytes | memoryview:
-        if self._counts is not None:
-            self._counts[header.api_key] += 1
         context = Context(
             header.api_key, header.api_version, header.correlation_id, header.client_id, self, self._service.internal
         )
@@ -497,8 +506,12 @@ class Connection(Answering):
         if header.api_key == ApiKey.PREAMBLE and self._service.internal:
             self._preamble(header, frame)
         elif self._service.relay is not None and header.api_key < _PRIVATE_FROM:
+            if self._times is not None:
+                self._times.pass_over()  # the gateway counts it
             self._begin(self._run_relay, self._service.relay, self.keep(frame))
         elif header.api_key == ApiKey.API_VERSIONS and header.api_key in self._service.apis:
+            if self._times is not None:
+                self._times.handle(header.api_key)
             self.core.slots.append(api_versions(self._service, header.api_version, header.correlation_id))
         else:
             raise codec.Malformed(f"api key {header.api_key} version {header.api_version} is not served here")

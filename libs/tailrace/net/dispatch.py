@@ -24,6 +24,7 @@ from tailrace.net.context import Context, HotConnection
 from tailrace.net.large import Large, has_many_rows
 from tailrace.net.limits.deadlines import ConnectionDeadlines
 from tailrace.net.limits.role_memory import RoleMemory
+from tailrace.net.requests.metrics import RequestMetrics
 from tailrace.net.session import ClientSession
 from tailrace.net.transport.buffers import SocketBuffers
 from tailrace.wire import codec
@@ -92,7 +93,7 @@ class Service:
     max_connections: int = 10_000
     buffers: SocketBuffers = field(default_factory=SocketBuffers)  # of each TCP connection
     deadlines: ConnectionDeadlines = field(default_factory=ConnectionDeadlines)
-    counts: list[int] | None = None  # requests answered here, by api key
+    request_metrics: RequestMetrics | None = None  # of the requests that are answered here
     # Whether a client that has ended its side still gets its answers; on_end is called if a relayed one is the last.
     answers_after_end: bool = False
     on_end: Callable[[Any], None] | None = None

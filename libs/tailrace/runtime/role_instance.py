@@ -124,9 +124,12 @@ def environment_for(service: RoleInstance) -> Environment:
 def _registry() -> CollectorRegistry:
     from prometheus_client import CollectorRegistry, PlatformCollector, ProcessCollector
 
+    from tailrace.runtime.process_metrics import ProcessMetrics
+
     registry = CollectorRegistry()
     ProcessCollector(registry=registry)
     PlatformCollector(registry=registry)
+    registry.register(ProcessMetrics())
     return registry
 
 

@@ -32,6 +32,7 @@ from tailrace.net.members.lease_holders import broker_as_holder
 from tailrace.net.metadata.follower import MetadataFollower, open_metadata_follower
 from tailrace.net.quotas.opening import open_quotas
 from tailrace.net.quotas.throttled_connections import ThrottledConnections
+from tailrace.net.requests.metrics import RequestMetrics
 from tailrace.net.sasl.opening import open_sasl
 from tailrace.net.server import Encryption, Server, serve
 from tailrace.net.tls.handshakes import open_handshakes
@@ -390,7 +391,8 @@ async def open_listener(
         sasl = stack.enter_context(
             open_sasl(config, clock, environment.log, environment.registry, lambda: follower.image, environment.secret)
         )
-        public = for_clients(service, relay, sasl, config, metrics.requests)
+        request_metrics = RequestMetrics(clock.monotonic_ms).register(environment.registry)
+        public = for_clients(service, relay, sasl, config, request_metrics)
         limited = LimitedClients(quotas, config.node_id, public, data_path.charged())
         adopted = Adopted(Server(public), relay, sasl, environment.log, limited)
         follower.subscribe(adopted.image_changed)

@@ -8,17 +8,12 @@ from prometheus_client import CollectorRegistry
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from tailrace.wire.apis import ApiKey
-
-_API_KEYS = 128
-
 
 class BrokerMetrics(Collector):
     """gauges: name -> (help, read); filled by gauges.py. The plain ints are counted up where the work is done."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
         self.gauges: dict[str, tuple[str, Callable[[], float]]] = {}
-        self.requests = [0] * _API_KEYS  # of clients served without a relay
         self.bytes_in = 0
         self.bytes_out = 0
         self.messages_in = 0
@@ -68,13 +63,7 @@ class BrokerMetrics(Collector):
 
     def collect(self) -> list[Metric]:
         """Reads everything now."""
-        requests = CounterMetricFamily(
-            "tailrace_requests", "Requests by API of clients that are served without a relay.", labels=["request"]
-        )
-        for key, count in enumerate(self.requests):
-            if count:
-                requests.add_metric([ApiKey(key).name.title().replace("_", "")], count)
-        found: list[Metric] = [requests]
+        found: list[Metric] = []
         for name, (text, read) in self.gauges.items():
             found.append(GaugeMetricFamily(f"tailrace_{name}", text, value=read()))
         for name, (text, read) in self.counters.items():

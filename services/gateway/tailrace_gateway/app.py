@@ -146,6 +146,7 @@ async def open_gateway(config: Config, environment: Environment) -> AsyncIterato
         deadline_check = DeadlineCheck(gateway.connections, gateway.limits.deadlines)
         stack.callback(deadline_check.close)
         deadline_check.start()
+        gateway.request_metrics.register(environment.registry)
         metrics = GatewayMetrics(environment.registry, gateway, config.min_insync_replicas, throttled, handshakes)
         RoleMemoryMetrics(environment.registry, gateway.memory)
         addresses = {"client": ",".join(listener.addresses)}

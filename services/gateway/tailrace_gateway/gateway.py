@@ -27,13 +27,14 @@ from tailrace.net.limits.request_memory_watch import RequestMemoryWatch
 from tailrace.net.limits.role_memory import RoleMemory
 from tailrace.net.limits.seldom import SeldomWarning
 from tailrace.net.quotas.meter import MeterAt, MeterOf
+from tailrace.net.requests.metrics import RequestMetrics
 from tailrace.net.sasl.authenticator import SaslAuthenticator
 from tailrace.net.transport.buffers import SocketBuffers
 from tailrace.wire.messages import CreateTopicsRequest
 from tailrace_gateway.encoded_topics import EncodedTopics
 from tailrace_gateway.relay.buffers import BufferPool
 from tailrace_gateway.relay.node import NodeLink
-from tailrace_gateway.relay.requests import API_KEYS, Frame
+from tailrace_gateway.relay.requests import Frame
 from tailrace_gateway.relay.routes import Versions, table
 from tailrace_gateway.suspects import Suspects
 
@@ -145,7 +146,7 @@ class Gateway(ABC):
         self.creating: set[str] = set()
         self.background: set[asyncio.Task[None]] = set()
         self.closed_connections = 0
-        self.requests = [0] * API_KEYS
+        self.request_metrics = RequestMetrics(parts.clock.monotonic_ms)
         self.throttled_ms = 0
         self.relayed_bytes = [0, 0]  # from clients, to clients
 

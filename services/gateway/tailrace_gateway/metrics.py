@@ -11,13 +11,12 @@ from prometheus_client.registry import Collector
 from tailrace.net.large import Large
 from tailrace.net.quotas.throttled_connections import ThrottledConnections
 from tailrace.net.tls.handshakes import Handshakes
-from tailrace.wire.apis import ApiKey
 from tailrace_gateway.answering import AnsweringGateway
 from tailrace_gateway.cluster_state import BrokerStatus, ClusterState, state_of
 
 
 class GatewayMetrics(Collector):
-    """Requests by API, bytes in and out, connections, and how old the image is."""
+    """Bytes in and out, connections, and how old the image is."""
 
     def __init__(
         self,
@@ -47,12 +46,7 @@ class GatewayMetrics(Collector):
         for connection in gateway.connections:
             came += connection.received_bytes
             went += connection.sent_bytes
-        requests = CounterMetricFamily("tailrace_requests", "Requests by API.", labels=["request"])
-        for key, count in enumerate(gateway.requests):
-            if count:
-                requests.add_metric([ApiKey(key).name.title().replace("_", "")], count)
         return [
-            requests,
             CounterMetricFamily("tailrace_bytes_in", "Bytes from clients.", value=came),
             CounterMetricFamily("tailrace_bytes_out", "Bytes to clients.", value=went),
             CounterMetricFamily(

@@ -327,9 +327,11 @@ async def test_requests_are_counted_where_they_are_answered(tmp_path: Path) -> N
         client = await pair.handed()
         client.send(fetch(pair.broker, 1) + metadata(2) + produce(3, b"b"))
         assert [(await client.answer())[0] for _ in range(3)] == [1, 2, 3]
-        counted = {key: n for key, n in enumerate(pair.broker.broker.metrics.requests) if n}
+        counted = {key: n for key, n in enumerate(pair.adopted.server.service.request_metrics.counts) if n}
         assert counted == {ApiKey.PRODUCE: 2, ApiKey.FETCH: 1}
-        assert {key: n for key, n in enumerate(pair.world.gateway.requests) if n} == {ApiKey.METADATA: 1}
+        assert {key: n for key, n in enumerate(pair.world.gateway.request_metrics.counts) if n} == {ApiKey.METADATA: 1}
+        times = pair.adopted.server.service.request_metrics.total
+        assert {key: sum(times[key].buckets) for key in times} == counted  # each once, whoever answers what is between
 
 
 async def orphaned(pair: Pair) -> Client:

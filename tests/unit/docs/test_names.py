@@ -129,7 +129,7 @@ def unknown_variables(text: str) -> set[str]:
 
 
 def unknown_metrics(text: str) -> set[str]:
-    named = {word for word in _METRIC.findall(text) if not _NO_METRICS.match(word)}
+    named = {word.removesuffix("_bucket") for word in _METRIC.findall(text) if not _NO_METRICS.match(word)}
     return named - frozenset[str]().union(*documented((*ROLES, *BESIDE)).values())
 
 

@@ -9,6 +9,7 @@ from structlog.typing import FilteringBoundLogger
 
 from tailrace.net.limits.request_memory import Share
 from tailrace.net.limits.role_memory import RoleMemory
+from tailrace.net.requests.times import RequestTimes
 from tailrace.net.transport.outbox import FILE_PIECES, Outbox
 from tailrace.net.transport.receiving import Receiving
 from tailrace.net.transport.writing import write_all
@@ -25,6 +26,7 @@ class Answering(Receiving):
         self._answers = memory.answers
         self._outbox: Outbox | None = None  # from the first answer with a slice on
         self._awaited: asyncio.Future[Any] | None = None  # what a hot request left: the next one waits, as in Kafka
+        self._times: RequestTimes | None = None  # where they are measured
         self.sends_files = False  # whether answers may hold Slices
 
     def close(self) -> None:
@@ -121,7 +123,10 @@ class Answering(Receiving):
         """Writes every answer that is ready and not behind one that is not, with one call."""
         if self._outbox is not None and self._outbox.busy:
             return
+        owed = len(self.core.slots)
         out = self.core.take_ready()
+        if self._times is not None and (count := owed - len(self.core.slots)):
+            self._times.answered(count)
         if out and not self._transport.is_closing():
             if len(out) == 1:
                 self._transport.write(out[0])

@@ -12,6 +12,7 @@ from tailrace.metadata.records import Endpoint
 from tailrace.net.address import Address
 from tailrace.net.dispatch import Service
 from tailrace.net.limits.deadlines import ConnectionDeadlines
+from tailrace.net.requests.metrics import RequestMetrics
 from tailrace.net.sasl.authenticator import SaslAuthenticator
 from tailrace.net.sasl.opening import sasl_handlers
 from tailrace.net.server import Encryption, Server, serve
@@ -21,7 +22,7 @@ from tailrace_broker.hints import CLIENT_ENDPOINT
 
 
 def for_clients(
-    service: Service, relay: GatewayRelay, sasl: SaslAuthenticator, config: Config, counts: list[int]
+    service: Service, relay: GatewayRelay, sasl: SaslAuthenticator, config: Config, request_metrics: RequestMetrics
 ) -> Service:
     """What clients are served at the broker itself; what is not its to answer goes on to a gateway."""
     return replace(
@@ -34,7 +35,7 @@ def for_clients(
         on_close=relay.forget,
         max_connections=config.max_connections,
         deadlines=ConnectionDeadlines(config.connections_max_idle_ms, head_ms=10_000, dribble_ms=30_000),
-        counts=counts,
+        request_metrics=request_metrics,
         answers_after_end=True,
         on_end=relay.ended,
     )

@@ -13,6 +13,7 @@ from tailrace.net.address import Address
 from tailrace.net.identity import Identity
 from tailrace.net.limits.deadlines import IDLE, Progress
 from tailrace.net.limits.request_memory import OWN_BYTES
+from tailrace.net.requests.times import RequestTimes
 from tailrace.net.session import AuthenticationState, ClientSession
 from tailrace.net.tls.encrypted_socket import EncryptedSocket
 from tailrace.wire.apis import ApiKey
@@ -48,6 +49,7 @@ class ClientLink(Link):
         self.session.on_throttle = gateway.count_throttle
         self.node_id = identity.node_id
         self.slots = Slots()
+        self.times = RequestTimes(gateway.request_metrics)
         limits = gateway.limits
         self.requests = Requests(
             gateway.table,
@@ -55,7 +57,7 @@ class ClientLink(Link):
             self.session,
             limits.max_frame_bytes,
             limits.max_collected_bytes,
-            gateway.requests,
+            self.times,
         )
         self.node: NodeLink | None = None
         # The client's socket while the broker serves it and relays here what is not its own: kept open to close it for
@@ -107,6 +109,7 @@ class ClientLink(Link):
         if self.session.untimed:
             return self.timed(self.received, buffer, end)
         consumed = 0
+        self.times.begin()
         if self._task is None and not self.pauses & (UNSENT | KEPT):
             try:
                 consumed, out = requests.scan(buffer.view, end)
@@ -126,6 +129,7 @@ class ClientLink(Link):
                         self.node.write(buffer.view[item[0] : item[1]], buffer)
                 elif type(item) is Frame:
                     self._start(self._answer_timed(item) if self.session.timer.running else self._answer(item))
+            self.times.end()
             if self.closed:
                 return end
             if self.node is not None and self.node.outbox:
@@ -347,8 +351,10 @@ class ClientLink(Link):
             self.close()
         else:
             self.session.charge()
-            for answer in self.slots.release():
+            answers = self.slots.release()
+            for answer in answers:
                 self.write(answer)
+            self.times.answered(len(answers))
             self._go_on()
             self.close_if_done()
 

@@ -136,6 +136,8 @@ def _hand_over(connection: ClientLink, frame: Frame, request: Any) -> None:
         mark |= FETCH_FLEXIBLE if frame.version >= row.flexible_from else FETCH
     if frame.key != ApiKey.PRODUCE or request.acks:
         slots.append(mark)
+    else:
+        connection.times.forget_newest()
 
 
 def asked(request: Any, key: int, image: MetadataImage) -> Iterator[tuple[str, int]]:

@@ -17,6 +17,7 @@ from tailrace.net.authentication.client import prove
 from tailrace.net.authentication.proof import Secret
 from tailrace.net.identity import Identity
 from tailrace.net.preamble import preamble_of
+from tailrace.net.requests.times import RequestTimes
 from tailrace.net.session import ClientSession
 from tailrace.net.transport.read_events import ReadEvents
 from tailrace.wire import codec
@@ -69,6 +70,7 @@ class ClientOfNode(Protocol):
     gateway: Any
     node_id: int
     slots: Slots
+    times: RequestTimes
     requests: Requests
     session: ClientSession
 
@@ -121,6 +123,7 @@ class NodeLink(Link):
         client = self.client
         if client.session.untimed:
             return client.timed(self.received, buffer, end)
+        owed = len(client.slots)
         try:
             consumed, out = self.answers.scan(buffer.view, end)
         except Malformed as wrong:
@@ -137,6 +140,8 @@ class NodeLink(Link):
                 client.write(throttled(item))
             else:
                 client.write(item)
+        if (count := owed - len(client.slots)) > 0:
+            client.times.answered(count)
         client.answers_passed()
         return consumed
 

@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from struct import Struct
 from typing import TypeAlias
 
+from tailrace.net.requests.metrics import API_KEYS
+from tailrace.net.requests.times import RequestTimes
 from tailrace.net.session import AuthenticationState, ClientSession
 from tailrace.wire.apis import ApiKey
 from tailrace.wire.codec import Malformed
@@ -29,7 +31,6 @@ _SIZE = Struct(">i")
 _COMPLETE = AuthenticationState.COMPLETE
 _SIZE_CORRELATION_OVER = Struct(">i4xI")  # over api key and version
 HEAD_BYTES = _HEAD.size
-API_KEYS = 128
 FRAME_BYTES_MIN = HEAD_BYTES - 4
 _FIELDS_BYTES_MAX = 2 * 32_767 + 1024  # client id and transactional id at their longest, and some tags
 PRODUCE, FETCH_KEY, INIT_PRODUCER_ID = int(ApiKey.PRODUCE), int(ApiKey.FETCH), int(ApiKey.INIT_PRODUCER_ID)
@@ -84,7 +85,7 @@ class Requests:
         session: ClientSession,
         max_frame_bytes: int,
         max_collected_bytes: int,
-        counts: list[int] | None = None,
+        times: RequestTimes,
     ) -> None:
         self.table = table
         self.slots = slots
@@ -96,7 +97,7 @@ class Requests:
         self.node_wanted = False  # set when a request for the node waits at the front
         self.unanswered_sent = False  # an acks=0 Produce went to the node: only closing can report its failure
         self.held: Frame | None = None  # the request being answered elsewhere
-        self.counts = [0] * API_KEYS if counts is None else counts  # requests by api key, shared by all connections
+        self.times = times
         self._last: _Last | None = None
         self._left = 0  # bytes of a frame in passage that have not come yet
         self._silent = False  # the last frame that was no repetition expects no answer
@@ -175,7 +176,7 @@ class Requests:
             or (meter.fetch_limited and last.key == FETCH_KEY and not self._capped(data, at, end, size, last))
         ):
             return 0
-        self.counts[last.key] += 1
+        self.times.handle(last.key)
         if meter.produce_limited and last.key == PRODUCE and (throttle_time_ms := meter.produced(size)):
             self.session.report_throttle(throttle_time_ms)
             version = int.from_bytes(last.api[2:], "big")
@@ -237,12 +238,14 @@ class Requests:
             if passes is None:
                 return None, 0, False
             if passes:
-                self.counts[key] += 1
+                self.times.handle(key, answers=not self._silent)
                 return row, size, True
         if size > self.max_collected_bytes:
             raise Malformed(f"a request of {size} bytes (api key {key}) cannot be kept until it is answered")
         if key < API_KEYS:
-            self.counts[key] += 1
+            self.times.handle(key)
+        else:
+            self.times.pass_over()
         self._silent = False
         slot = LateAnswer()
         self.slots.append(slot)
@@ -255,6 +258,7 @@ class Requests:
             raise NotKafka(f"a SASL token of {size} bytes was announced")
         slot = LateAnswer()
         self.slots.append(slot)
+        self.times.pass_over()
         self._silent = False
         self._frame = self.held = Frame(_HERE, _SASL_AUTHENTICATE, RAW_TOKEN, 0, self.session.client_id, b"", slot)
         return self.table[_SASL_AUTHENTICATE], size, False

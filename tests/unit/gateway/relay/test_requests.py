@@ -7,7 +7,10 @@ from collections.abc import Callable
 import pytest
 
 from support.sessions import session_of
+from tailrace.clock import ManualClock
 from tailrace.net.quotas.meter import Meter, Unmetered
+from tailrace.net.requests.metrics import RequestMetrics
+from tailrace.net.requests.times import RequestTimes
 from tailrace.wire import codec
 from tailrace.wire import messages as m
 from tailrace.wire.codec import Malformed
@@ -19,8 +22,12 @@ _Topic = m.ProduceRequest.TopicProduceData
 _MAX = 1_000_000
 
 
+def times() -> RequestTimes:
+    return RequestTimes(RequestMetrics(ManualClock().monotonic_ms))
+
+
 def requests(meter: Meter | None = None) -> Requests:
-    made = Requests(table(), Slots(), session_of(meter_of=lambda client_id: meter or Unmetered()), _MAX, _MAX)
+    made = Requests(table(), Slots(), session_of(meter_of=lambda client_id: meter or Unmetered()), _MAX, _MAX, times())
     made.node_open = True
     return made
 
@@ -298,7 +305,7 @@ def test_each_client_id_has_its_meter() -> None:
         seen.append(client_id)
         return Unmetered()
 
-    scanner = Requests(table(), Slots(), session_of(meter_of=meter_of), _MAX, _MAX)
+    scanner = Requests(table(), Slots(), session_of(meter_of=meter_of), _MAX, _MAX, times())
     scanner.node_open = True
     drive = Drive(scanner)
     drive.feed(
@@ -426,7 +433,7 @@ def test_a_head_like_the_last_one_has_its_size_checked(size: int) -> None:
 def test_a_large_request_is_collected_in_whatever_pieces_it_comes() -> None:
     group = m.DescribeGroupsRequest(groups=["g" * 30_000] * 100)
     frame = codec.encode_request(group, 3, 5, "c")
-    drive = Drive(Requests(table(), Slots(), session_of(), 10 * _MAX, 10 * _MAX))
+    drive = Drive(Requests(table(), Slots(), session_of(), 10 * _MAX, 10 * _MAX, times()))
     chance = random.Random(1)
     at = 0
     while at < len(frame):
@@ -439,7 +446,7 @@ def test_a_large_request_is_collected_in_whatever_pieces_it_comes() -> None:
 
 
 def test_what_has_come_of_a_request_can_be_forgotten() -> None:
-    scanner = Requests(table(), Slots(), session_of(), 10 * _MAX, 10 * _MAX)
+    scanner = Requests(table(), Slots(), session_of(), 10 * _MAX, 10 * _MAX, times())
     frame = codec.encode_request(m.DescribeGroupsRequest(groups=["g" * 30_000] * 100), 3, 5, "c")
     Drive(scanner).feed(frame[:200_000])
     scanner.drop()

@@ -14,7 +14,7 @@ from tailrace.quota.leased_bucket import Terms
 from tailrace_gateway.relay.requests import Requests
 from tailrace_gateway.relay.routes import table
 from tailrace_gateway.relay.slots import Slots
-from unit.gateway.relay.test_requests import fetch, produce
+from unit.gateway.relay.test_requests import fetch, produce, times
 
 MAX_BYTES = 1 << 20
 RATE = 1e9
@@ -32,14 +32,16 @@ def passing(limited: str | None, frame: bytes | None = None) -> tuple[Callable[[
         quotas.leased.update(
             ClientQuotas({(("client-id", limited),): {"producer_byte_rate": RATE, "consumer_byte_rate": RATE}}), 1, 0
         )
+    owed = times()
     session = session_of(meter_of=partial(quotas.meter_of, 0), clock=clock)
-    requests = Requests(table(), Slots(), session, MAX_BYTES, MAX_BYTES)
+    requests = Requests(table(), Slots(), session, MAX_BYTES, MAX_BYTES, owed)
     requests.node_open = True
     view = memoryview(bytearray(frame * REQUESTS))
 
     def work() -> None:
         consumed, _ = requests.scan(view, len(view))
         assert consumed == len(view)
+        owed.answered(len(requests.slots))
         requests.slots.clear()
 
     requests.scan(memoryview(bytearray(frame)), len(frame))  # asks for the lease, and is told a millisecond
