@@ -9,12 +9,13 @@ from contextlib import closing
 
 import pytest
 from confluent_kafka import Producer
-from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer
+from kafka import KafkaAdminClient, KafkaProducer
 from testcontainers.core.network import Network
 
 from support import docker_engine
 from support.commands import ROOT
 from support.docker_engine import docker
+from support.subscribing import subscribed
 from tailrace.testing import TailraceContainer
 
 pytestmark = pytest.mark.timeout(600)
@@ -46,9 +47,7 @@ def test_clients_reach_every_one_of_several_brokers() -> None:
         librdkafka.produce("orders", b"20")
         assert librdkafka.flush(60) == 0
         with closing(
-            KafkaConsumer(
-                "orders", bootstrap_servers=bootstrap, auto_offset_reset="earliest", consumer_timeout_ms=60_000
-            )
+            subscribed("orders", bootstrap_servers=bootstrap, auto_offset_reset="earliest", consumer_timeout_ms=60_000)
         ) as consumer:
             assert {next(consumer).value for _ in range(21)} == {b"%d" % number for number in range(21)}
 

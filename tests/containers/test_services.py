@@ -8,7 +8,7 @@ from contextlib import closing
 
 import psycopg
 import pytest
-from kafka import KafkaConsumer, KafkaProducer
+from kafka import KafkaProducer
 from redis.exceptions import RedisError
 from testcontainers.community.postgres import PostgresContainer
 from testcontainers.community.redis import RedisContainer
@@ -17,6 +17,7 @@ from integration.quota.load import alter_quotas
 from support import docker_engine
 from support.compose import ONE_CONTAINER, ComposeCluster
 from support.ports import free_ports
+from support.subscribing import subscribed
 from support.waiting import until
 from tailrace.net.address import Address
 from tailrace.testing import Cluster
@@ -98,5 +99,5 @@ def test_the_small_compose_file_keeps_its_data_over_down_and_up() -> None:
             producer.send("orders", b"2 apples").get(HEAL_S)
         cluster.compose("down")
         cluster.up()
-        with KafkaConsumer("orders", bootstrap_servers=cluster.bootstrap, auto_offset_reset="earliest") as consumer:
+        with subscribed("orders", bootstrap_servers=cluster.bootstrap, auto_offset_reset="earliest") as consumer:
             assert next(consumer).value == b"2 apples"

@@ -12,11 +12,12 @@ from typing import Any
 
 import pytest
 from confluent_kafka import Message, Producer
-from kafka import KafkaAdminClient, KafkaConsumer, TopicPartition
+from kafka import KafkaAdminClient, TopicPartition
 from typer.testing import CliRunner
 
 from support import batches
 from support.raw import Raw, build
+from support.subscribing import subscribed
 from tailrace.cli.daily import app
 from tailrace.cli.daily.status import asked
 from tailrace.errors import ErrorCode
@@ -103,7 +104,7 @@ def test_a_disk_that_fills_up_slows_and_refuses_producers_until_there_is_space_a
     cluster: Cluster, disk: Path
 ) -> None:
     options = {"group_id": "readers", "auto_offset_reset": "earliest", "enable_auto_commit": False}
-    consumer = KafkaConsumer(TOPIC, bootstrap_servers=cluster.bootstrap, **options)
+    consumer = subscribed(TOPIC, bootstrap_servers=cluster.bootstrap, **options)
     taken, throttles, refused = fill(cluster)
     assert throttles == sorted(throttles) and throttles[0] == 0 and throttles[-1] == 1000
     assert any(0 < throttle_time_ms < 1000 for throttle_time_ms in throttles)

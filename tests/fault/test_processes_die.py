@@ -9,6 +9,7 @@ from kafka import KafkaAdminClient, KafkaConsumer, TopicPartition
 
 from support.load import Load, check, read_all
 from support.ports import free_ports
+from support.subscribing import subscribed
 from tailrace.testing import Cluster
 
 PARTITIONS = 3
@@ -54,7 +55,7 @@ def test_a_group_goes_on_after_its_coordinator_was_killed(cluster: Cluster) -> N
         load.wait_for(200)
     total = len(load.promised.acknowledged)
     options = {"bootstrap_servers": cluster.bootstrap, "group_id": "survivors", "auto_offset_reset": "earliest"}
-    consumer = KafkaConsumer(topic, enable_auto_commit=False, max_poll_records=50, **options)
+    consumer = subscribed(topic, enable_auto_commit=False, max_poll_records=50, **options)
     seen: list[tuple[int, int]] = []
     try:
         while len(seen) < total // 2:
@@ -105,7 +106,7 @@ def test_kill_9_of_everything_brings_back_nothing_that_was_deleted(cluster: Clus
 @pytest.mark.parametrize("role", ["controller", "quota"])
 def test_producers_and_consumers_go_on_while_a_service_is_paused(cluster: Cluster, role: str) -> None:
     topic = create(cluster, f"paused-{role}")
-    consumer = KafkaConsumer(topic, bootstrap_servers=cluster.bootstrap, group_id=None, auto_offset_reset="earliest")
+    consumer = subscribed(topic, bootstrap_servers=cluster.bootstrap, group_id=None, auto_offset_reset="earliest")
     try:
         with Load(cluster.bootstrap, topic) as load:
             load.wait_for(200)

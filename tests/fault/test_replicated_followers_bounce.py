@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from kafka import KafkaConsumer
 
 from support.load import Load, Reader, check, check_seen, read_all
 from support.nodes import Nodes
 from support.replicated import Replicated, create
+from support.subscribing import subscribed
 from support.tailrace_nodes import TailraceNodes
 
 
@@ -75,7 +75,7 @@ def test_a_rolling_restart_of_every_other_role_fails_no_produce_and_no_consume(n
     if not isinstance(nodes, TailraceNodes):
         pytest.skip("Apache Kafka has no other roles")
     options = {"group_id": topic.name, "auto_offset_reset": "earliest", "auto_commit_interval_ms": 200}
-    consumer = KafkaConsumer(topic.name, bootstrap_servers=nodes.bootstrap, **options)
+    consumer = subscribed(topic.name, bootstrap_servers=nodes.bootstrap, **options)
     read: list[int] = []
     try:
         with Load(nodes.bootstrap, topic.name) as load:

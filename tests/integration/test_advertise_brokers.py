@@ -6,11 +6,12 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer
+from kafka import KafkaAdminClient, KafkaProducer
 
 from support.abuse import Body, framed_request, split_address
 from support.ports import free_ports
 from support.raw import Raw, build
+from support.subscribing import subscribed
 from tailrace.testing import Cluster
 from tailrace.wire import codec
 from tailrace.wire.apis import APIS, INTERNAL_APIS
@@ -40,7 +41,7 @@ def test_a_client_sees_the_brokers_own_ports_and_works_through_them(cluster: Clu
     assert {future.get(20).partition for future in sent} == set(range(6))
     producer.close()
     options = {"group_id": "direct-group", "auto_offset_reset": "earliest", "enable_auto_commit": False}
-    consumer = KafkaConsumer("direct", bootstrap_servers=told[2], **options)
+    consumer = subscribed("direct", bootstrap_servers=told[2], **options)
     try:
         read: set[bytes] = set()
         while len(read) < 300:

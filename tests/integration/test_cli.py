@@ -9,9 +9,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from kafka import KafkaConsumer, KafkaProducer
+from kafka import KafkaProducer
 from kafka.coordinator.assignors.range import RangePartitionAssignor
 
+from support.subscribing import subscribed
 from support.waiting import HUNG_S, until
 from tailrace.testing import Cluster
 
@@ -82,7 +83,7 @@ def test_a_member_shares_the_partitions_with_one_of_another_library(cluster: Clu
         stdout=subprocess.PIPE,
         env={**os.environ, "TAILRACE_BOOTSTRAP": cluster.bootstrap},
     )
-    second = KafkaConsumer(
+    second = subscribed(
         "shared",
         group_id="both",
         bootstrap_servers=cluster.bootstrap,

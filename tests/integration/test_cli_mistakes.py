@@ -9,9 +9,10 @@ import sys
 from collections.abc import Iterator
 
 import pytest
-from kafka import KafkaConsumer, KafkaProducer
+from kafka import KafkaProducer
 from typer.testing import CliRunner, Result
 
+from support.subscribing import subscribed
 from support.typed_commands import ASKING, MORE, Argument, Kind, right, wrong
 from support.waiting import HUNG_S
 from tailrace.cli.daily import app
@@ -98,9 +99,7 @@ def test_null_is_not_shown_as_empty(cluster: Cluster) -> None:
 
 
 def test_a_group_with_a_member_is_not_reset_and_not_deleted(cluster: Cluster) -> None:
-    consumer = KafkaConsumer(
-        "orders", bootstrap_servers=cluster.bootstrap, group_id="busy", auto_offset_reset="earliest"
-    )
+    consumer = subscribed("orders", bootstrap_servers=cluster.bootstrap, group_id="busy", auto_offset_reset="earliest")
     try:
         assert next(consumer).value == b"one"
         consumer.commit()

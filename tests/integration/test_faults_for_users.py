@@ -10,10 +10,11 @@ from contextlib import closing
 from typing import Any
 
 import pytest
-from kafka import KafkaConsumer, KafkaProducer
+from kafka import KafkaProducer
 from kafka.errors import KafkaStorageError, KafkaTimeoutError
 
 from support.ports import free_ports
+from support.subscribing import subscribed
 from support.waiting import until
 from tailrace.testing import Cluster
 from tailrace.testing.network import Network
@@ -93,7 +94,7 @@ def test_a_broker_whose_session_expires_loses_its_leaders_and_comes_back(
 def test_members_that_are_expired_join_again(cluster: Cluster, orders: str, producer: Any) -> None:
     assert cluster.expire_members("nobody") == 0
     with closing(
-        KafkaConsumer(orders, bootstrap_servers=cluster.bootstrap, group_id="billing", auto_offset_reset="earliest")
+        subscribed(orders, bootstrap_servers=cluster.bootstrap, group_id="billing", auto_offset_reset="earliest")
     ) as consumer:
         producer.send(orders, b"first").get(ANSWER_S)
         read = until(lambda: consumer.poll(500) or None, "the first record", ANSWER_S)

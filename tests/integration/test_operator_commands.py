@@ -12,9 +12,10 @@ from typing import Any
 from urllib.request import urlopen
 
 import pytest
-from kafka import KafkaConsumer, KafkaProducer
+from kafka import KafkaProducer
 
 from support.ports import free_ports
+from support.subscribing import subscribed
 from support.waiting import HUNG_S, until
 from tailrace.testing import Cluster
 
@@ -182,7 +183,7 @@ def test_brokers_that_are_to_go_are_waited_for_again_after_a_command_that_gave_u
         assert replicas(cluster, "alone") == [[0]]
         assert brokers(cluster)[2]["replicas"] == 0
         cluster.kill("broker", 2)
-        with KafkaConsumer("alone", bootstrap_servers=cluster.bootstrap, auto_offset_reset="earliest") as consumer:
+        with subscribed("alone", bootstrap_servers=cluster.bootstrap, auto_offset_reset="earliest") as consumer:
             assert [next(consumer).value for _ in values] == values
 
 

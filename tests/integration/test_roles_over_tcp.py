@@ -17,10 +17,11 @@ from pathlib import Path
 
 import pytest
 from confluent_kafka import Producer
-from kafka import KafkaConsumer, KafkaProducer
+from kafka import KafkaProducer
 
 from support.other_user import listening_ports
 from support.ports import HOST, free_ports
+from support.subscribing import subscribed
 from support.waiting import HUNG_S
 from tailrace.net.address import Address
 from tailrace.wire import codec
@@ -111,7 +112,7 @@ def metric(hosts: Hosts, role: str, name: str) -> float:
 def test_records_groups_and_offsets_go_over_proven_connections(hosts: Hosts) -> None:
     with KafkaProducer(bootstrap_servers=hosts.bootstrap) as producer:
         producer.send("t", b"value").get(30)
-    consumer = KafkaConsumer("t", bootstrap_servers=hosts.bootstrap, group_id="g", auto_offset_reset="earliest")
+    consumer = subscribed("t", bootstrap_servers=hosts.bootstrap, group_id="g", auto_offset_reset="earliest")
     assert next(consumer).value == b"value"
     consumer.commit()
     consumer.close()

@@ -15,11 +15,12 @@ import pytest
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 from confluent_kafka import Consumer, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
-from kafka import KafkaConsumer, KafkaProducer
+from kafka import KafkaProducer
 
 from support.ports import free_ports
 from support.raw import Raw, build
 from support.sasl import login, spoken
+from support.subscribing import subscribed
 from support.waiting import HUNG_S, until
 from tailrace.access.sasl import SERVED
 from tailrace.net.address import Address
@@ -99,11 +100,11 @@ def test_kafka_python_and_librdkafka_write_and_read_in_groups(cluster: Cluster, 
     consumer.subscribe([mechanism])
     read = [message.value() or b"" for message in (consumer.poll(30) for _ in range(COUNT)) if message is not None]
     consumer.close()
-    other = KafkaConsumer(
+    other = subscribed(
         mechanism,
         group_id=f"p-{mechanism}",
         auto_offset_reset="earliest",
-        consumer_timeout_ms=30_000,
+        consumer_timeout_ms=HUNG_S * 1000,
         **python(cluster, mechanism),
     )
     again = [next(other).value for _ in range(COUNT)]

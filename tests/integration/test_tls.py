@@ -16,11 +16,12 @@ from typing import Any
 import pytest
 from confluent_kafka import Consumer, Producer
 from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic
-from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer
+from kafka import KafkaAdminClient, KafkaProducer
 
 from integration.quota.load import alter_quotas
 from support.certificates import Authority, Pair, listener_settings
 from support.ports import free_ports
+from support.subscribing import subscribed
 from support.tls_client import TlsClient, client_tls
 from support.waiting import HUNG_S
 from tailrace.config import properties
@@ -34,7 +35,8 @@ LARGE_BYTES = 900_000
 LARGE_COUNT = 24
 
 
-# Clients alone live in this process. kafka-python left a socket to the garbage collector once, as it closed.
+# Clients alone live in this process. kafka-python 3.0.12 closes no socket whose handshake is cut short by its own close
+# (KafkaConnectionManager._build_transport): it is left to the garbage collector.
 pytestmark = pytest.mark.filterwarnings(
     "ignore:Exception ignored in. <ssl.SSLSocket:pytest.PytestUnraisableExceptionWarning"
 )
@@ -78,7 +80,7 @@ def test_kafka_python_produces_and_reads_in_a_group(cluster: Cluster, authority:
         producer.send("t", b"%d" % number)
     producer.flush(30)
     producer.close()
-    consumer = KafkaConsumer("t", group_id="g", auto_offset_reset="earliest", consumer_timeout_ms=20_000, **conf)
+    consumer = subscribed("t", group_id="g", auto_offset_reset="earliest", consumer_timeout_ms=HUNG_S * 1000, **conf)
     read = [next(consumer).value for _ in range(1000)]
     consumer.close()
     assert read == [b"%d" % number for number in range(1000)]

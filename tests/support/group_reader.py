@@ -6,9 +6,9 @@ from collections import defaultdict
 from contextlib import suppress
 from typing import Any
 
-from kafka import KafkaConsumer
 from kafka.errors import KafkaError
 
+from support.subscribing import subscribed
 from support.worker import Worker
 
 
@@ -21,7 +21,7 @@ class GroupReader(Worker):
         self.wrong: list[str] = []
         self._committed = 0  # how many of `seen` were there at the last commit that was taken
         self._positions: dict[int, int] = defaultdict(int)
-        self._consumer = KafkaConsumer(
+        self._consumer = subscribed(
             topic,
             bootstrap_servers=bootstrap,
             group_id=group_id,

@@ -70,8 +70,19 @@ def folder() -> Path:
     return where
 
 
-def run(bootstrap: str, files: tuple[str, ...], left_out: tuple[str, ...]) -> Outcome:
-    """Runs the tests of these files but those left out."""
+def run(bootstrap: str, files: tuple[str, ...], left_out: tuple[str, ...], again: tuple[str, ...] = ()) -> Outcome:
+    """Runs the tests of these files but those left out; of the files in `again` what failed is run once more."""
+    outcome = _run(bootstrap, files, left_out)
+    repeated = tuple(name for name in outcome.failed if name.partition("::")[0] in again)
+    if not repeated:
+        return outcome
+    second = _run(bootstrap, repeated, ())
+    failed = {name: why for name, why in outcome.failed.items() if name not in repeated} | dict(second.failed)
+    return Outcome(outcome.passed + second.passed, outcome.skipped + second.skipped, failed)
+
+
+def _run(bootstrap: str, tests: tuple[str, ...], left_out: tuple[str, ...]) -> Outcome:
+    """tests: files, or file::name."""
     where = folder() / "test" / "integration"
     with tempfile.TemporaryDirectory() as fresh:
         report = Path(fresh, "report.xml")
@@ -80,7 +91,7 @@ def run(bootstrap: str, files: tuple[str, ...], left_out: tuple[str, ...]) -> Ou
             command += ["-p", f"no:{plugin}"]
         command += ["-W", "ignore", "--timeout=60", f"--junitxml={report}"]
         command += [f"--deselect=test/integration/{name}" for name in left_out]
-        command += [str(where / name) for name in files]
+        command += [str(where / name) for name in tests]
         environ = {**os.environ, "PYTHONPATH": str(folder()), "KAFKA_VERSION": KAFKA_VERSION}
         environ["KAFKA_URI"] = f"kafka://{bootstrap}"
         environ.pop("PYTEST_ADDOPTS", None)

@@ -10,10 +10,11 @@ from urllib.error import HTTPError
 from urllib.request import urlopen
 
 import pytest
-from kafka import KafkaConsumer, KafkaProducer
+from kafka import KafkaProducer
 
 from support.ports import free_ports
 from support.rest_links import dead, followed
+from support.subscribing import subscribed
 from support.waiting import HUNG_S
 from tailrace.testing import Cluster
 
@@ -46,7 +47,7 @@ def test_no_link_of_any_answer_is_dead(cluster: Cluster) -> None:
     producer = KafkaProducer(bootstrap_servers=cluster.bootstrap)
     producer.send("linked", b"x").get(HUNG_S)
     producer.close()
-    consumer = KafkaConsumer(
+    consumer = subscribed(
         "linked",
         bootstrap_servers=cluster.bootstrap,
         group_id=GROUP,
