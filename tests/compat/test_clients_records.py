@@ -9,8 +9,6 @@ from support.clients.base import EARLIEST
 from support.stage import create_topic, unique, wait_for_topic
 from support.targets import Target
 
-pytestmark = pytest.mark.also_plain
-
 CODECS = (None, "gzip", "snappy", "lz4", "zstd")
 RECORDS = [
     Record(b"plain"),

@@ -73,6 +73,7 @@ def test_kcat_starts_where_asked(target: Target, shell: Kcat) -> None:
 
 
 @pytest.mark.capability("groups of three members: a killed member")
+@pytest.mark.only("tailrace3", "kafka")
 def test_a_killed_member_is_missed_and_its_partitions_are_taken_over(
     target: Target, shell: Kcat, client: Client, group: str
 ) -> None:
