@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import socket
@@ -12,8 +13,10 @@ import sys
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
+from http.client import HTTPResponse, HTTPSConnection
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlencode
 
 import pytest
 from confluent_kafka import Consumer, KafkaException, Producer
@@ -27,6 +30,7 @@ from tailrace.net.address import Address
 from tailrace.testing import Cluster
 
 TOPIC = "orders"
+INSTANCES = (("controller", 0), ("broker", 0), ("coordinator", 0), ("quota", 0), ("gateway", 0), ("gateway", 1))
 FILES = {
     "admin.password",
     "ca.crt",
@@ -40,7 +44,7 @@ FILES = {
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    with Cluster(data_dir=tmp_path_factory.mktemp("secure"), arguments=("--secure",)) as running:
+    with Cluster(data_dir=tmp_path_factory.mktemp("secure"), gateways=2, arguments=("--secure",)) as running:
         admin = AdminClient(librdkafka(running))
         for future in admin.create_topics([NewTopic(TOPIC, 1, 1)]).values():
             future.result(30)
@@ -156,11 +160,51 @@ def test_a_stranger_is_refused_at_the_admin_port(cluster: Cluster, page: str) ->
         urllib.request.urlopen(cluster.admin.replace("https://", "http://") + page, timeout=HUNG_S)
 
 
+def admin_port(cluster: Cluster, gateway: int) -> Address:
+    """Of one gateway: `up` has picked a port for each."""
+    return Address.parse(cluster.addresses("gateway", gateway)["admin"].removeprefix("https://"))
+
+
+def asked(
+    cluster: Cluster, method: str, path: str, body: str = "", *, gateway: int = 0, **headers: str
+) -> HTTPResponse:
+    """One gateway's answer."""
+    address = admin_port(cluster, gateway)
+    context = ssl.create_default_context(cafile=str(clients(cluster) / "ca.crt"))
+    connection = HTTPSConnection(address.host, address.port, context=context, timeout=HUNG_S)
+    connection.request(method, path, body or None, {name.replace("_", "-"): value for name, value in headers.items()})
+    answer = connection.getresponse()
+    answer.read()
+    connection.close()
+    return answer
+
+
+def test_a_browser_logs_in_at_one_gateway_and_each_takes_its_session(cluster: Cluster) -> None:
+    sent = asked(cluster, "GET", "/", accept="text/html")
+    assert (sent.status, sent.getheader("location")) == (303, "/login")
+    form = urlencode({"user": "admin", "password": password(cluster)})
+    done = asked(cluster, "POST", "/login", form, content_type="application/x-www-form-urlencoded")
+    assert (done.status, done.getheader("location")) == (303, "/")
+    given = [value.partition(";")[0] for value in done.headers.get_all("set-cookie") or ()]
+    cookie = "; ".join(given)
+    csrf = next(pair.partition("=")[2] for pair in given if pair.startswith("X-Tailrace-CSRF="))
+    assert [asked(cluster, "GET", "/v3/clusters", cookie=cookie, gateway=one).status for one in (0, 1)] == [200, 200]
+    cluster_id = AdminClient(librdkafka(cluster)).list_topics(timeout=HUNG_S).cluster_id
+    users = f"/v3/clusters/{cluster_id}/users"
+    new = json.dumps({"user_name": "carol", "password": "carol-secret"})
+    assert asked(cluster, "POST", users, new, cookie=cookie, content_type="application/json").status == 403
+    given_token = {"content_type": "application/json", "X_Tailrace_CSRF": csrf}
+    made = asked(cluster, "POST", users, new, cookie=cookie, gateway=1, **given_token)
+    assert made.status == 201
+    assert asked(cluster, "DELETE", f"{users}/carol", cookie=cookie, X_Tailrace_CSRF=csrf).status == 204
+    wrong = asked(cluster, "GET", "/v3/clusters", cookie=cookie.replace("=", "=A", 1))
+    assert (wrong.status, wrong.getheader("www-authenticate")) == (401, None)
+
+
 def listening(cluster: Cluster) -> set[int]:
     """The TCP ports on which the cluster's processes listen."""
-    pids = [cluster.pid, *(cluster.process_id(role) for role in ("controller", "broker", "coordinator", "quota"))]
     inodes = set()
-    for pid in [*pids, cluster.process_id("gateway")]:
+    for pid in [cluster.pid, *(cluster.process_id(*instance) for instance in INSTANCES)]:
         for link in Path(f"/proc/{pid}/fd").iterdir():
             try:
                 found = re.fullmatch(r"socket:\[(\d+)\]", os.readlink(link))
@@ -178,11 +222,8 @@ def listening(cluster: Cluster) -> set[int]:
 
 
 def test_no_other_port_is_open_but_health_on_the_loopback(cluster: Cluster) -> None:
-    health = {
-        Address.parse(cluster.addresses(role)["http"]).port
-        for role in ("controller", "broker", "coordinator", "quota", "gateway")
-    }
-    known = {Address.parse(cluster.bootstrap).port, Address.parse(cluster.admin.removeprefix("https://")).port}
+    health = {Address.parse(cluster.addresses(*instance)["http"]).port for instance in INSTANCES}
+    known = {Address.parse(cluster.bootstrap).port, *(admin_port(cluster, gateway).port for gateway in (0, 1))}
     assert listening(cluster) == known | health
     for port in health:
         with socket.create_connection(("127.0.0.1", port), HUNG_S):

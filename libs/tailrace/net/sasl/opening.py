@@ -42,6 +42,11 @@ class _Metrics(Collector):
         return []
 
 
+def user_credentials(image: Callable[[], MetadataImage], secret: Secret | None) -> UserCredentials:
+    """The users. Without the cluster's secret each process stands in by itself for those that do not exist."""
+    return UserCredentials(image, secrets.token_bytes() if secret is None else secret.derived(b"unknown users"))
+
+
 @contextmanager
 def open_sasl(
     config: Config,
@@ -51,9 +56,8 @@ def open_sasl(
     image: Callable[[], MetadataImage],
     secret: Secret | None,
 ) -> Iterator[SaslAuthenticator]:
-    """Raises ConfigError. Without the cluster's secret, each process stands in for users that do not exist alone."""
-    credentials = UserCredentials(image, secrets.token_bytes() if secret is None else secret.derived(b"unknown users"))
-    authenticator = SaslAuthenticator(sasl_settings(config), credentials, clock, log)
+    """Raises ConfigError."""
+    authenticator = SaslAuthenticator(sasl_settings(config), user_credentials(image, secret), clock, log)
     _Metrics(registry, authenticator)
     try:
         yield authenticator

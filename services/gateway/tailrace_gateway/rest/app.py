@@ -10,7 +10,7 @@ from fastapi import FastAPI, Response
 
 from tailrace.clock import Clock
 from tailrace_gateway.rest import errors, paths
-from tailrace_gateway.rest.access.basic import BasicLogin
+from tailrace_gateway.rest.access.login import LoginRequired
 from tailrace_gateway.rest.access.rest_access import OPEN, RestAccess
 from tailrace_gateway.rest.acls import routes as acls
 from tailrace_gateway.rest.backend import AdminBackend
@@ -85,7 +85,7 @@ def create_app(
     paths.install(app)
     _with_records(app)
     if access.login is not None:
-        app.add_middleware(BasicLogin, login=access.login, clock=clock)
+        app.add_middleware(LoginRequired, login=access.login, clock=clock)
     app.add_middleware(RestLimits)
     app.add_middleware(HostCheck, rules=hosts)  # the last that is added sees a request first
     return app

@@ -7,7 +7,7 @@ import secrets
 from tailrace.config import Config
 from tailrace.kafka.security_protocols import encrypts, logs_in
 from tailrace.net.limits.seldom import SeldomWarning
-from tailrace.net.sasl.credentials import UserCredentials
+from tailrace.net.sasl.opening import user_credentials
 from tailrace.net.tls.handshakes import open_handshakes
 from tailrace.printable import printable
 from tailrace.runtime.insecure_listeners import admin_protocol
@@ -32,12 +32,15 @@ def open_access(config: Config, gateway: Gateway, environment: Environment) -> R
 
 def _login(config: Config, gateway: Gateway, environment: Environment) -> Login:
     from tailrace_gateway.rest.access.passwords import Passwords
+    from tailrace_gateway.rest.access.sessions import BrowserSessions
 
-    key = secrets.token_bytes(_KEY_BYTES)
-    users = UserCredentials(lambda: gateway.image, key)
+    users = user_credentials(lambda: gateway.image, environment.secret)
     failures = SeldomWarning(environment.log, environment.clock.monotonic_ms, "authentication failed")
 
     def failed(client: str, user: str) -> None:
         failures.say(client=client, mechanism="BASIC", user=printable(user[:_NAME_CHARS]))
 
-    return Login(Passwords(users, key), config.connection_failed_authentication_delay_ms, failed)
+    key = secrets.token_bytes(_KEY_BYTES)
+    shared = key if environment.secret is None else environment.secret.derived(b"console sessions")
+    delay_ms = config.connection_failed_authentication_delay_ms
+    return Login(Passwords(users, key), BrowserSessions(users, shared), delay_ms, failed)

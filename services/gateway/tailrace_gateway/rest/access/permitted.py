@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Final, cast
 
 from tailrace.access import rules
@@ -19,6 +20,7 @@ from tailrace.wire.apis import INTERNAL_APIS, ApiKey
 from tailrace.wire.hot.producers import PartitionProducers
 from tailrace.wire.messages import ApiMessage, FetchResponse
 from tailrace_gateway.cluster_state import ClusterState
+from tailrace_gateway.rest.access.visible_topics import VisibleNames, VisibleTopics
 from tailrace_gateway.rest.backend import AdminBackend, ControllerView, T, TopicConnections
 
 _CLUSTER: Final = ResourceType.CLUSTER
@@ -61,22 +63,15 @@ class PermittedAdmin:
         return ApiError(parts[0].code)
 
     def image(self) -> MetadataImage:
-        """Without the topics that the user may not describe, and without quotas that it may not see.
-
-        Each image is filtered once: that asks for the right to every topic of the cluster.
-        """
+        """Without the topics that the user may not describe, and without quotas that it may not see."""
         image = self._backend.image()
         if self._filtered is None or self._filtered[0] is not image:
             self._filtered = image, self._visible(image)
         return self._filtered[1]
 
     def _visible(self, image: MetadataImage) -> MetadataImage:
-        topics = {
-            name: topic
-            for name, topic in image.topics.items()
-            if self._authorized(AclOperation.DESCRIBE, ResourceType.TOPIC, name)
-        }
-        names = {topic_id: name for topic_id, name in image.topic_names.items() if name in topics}
+        topics = VisibleTopics(image.topics, partial(self._authorized, AclOperation.DESCRIBE, ResourceType.TOPIC))
+        names = VisibleNames(image.topic_names, topics)
         sees_quotas = self._authorized(AclOperation.DESCRIBE_CONFIGS, ResourceType.CLUSTER, CLUSTER_NAME)
         return replace(image, topics=topics, topic_names=names, quotas=image.quotas if sees_quotas else {})
 

@@ -8,7 +8,9 @@ from typing import Final, NamedTuple, Protocol
 from structlog.typing import FilteringBoundLogger
 
 from tailrace.access.authorizer import Authorizer
+from tailrace.clock import Clock
 from tailrace.net.tls.handshakes import Handshakes
+from tailrace_gateway.rest.access.sessions import BrowserSessions
 
 
 class UserCheck(Protocol):
@@ -21,8 +23,17 @@ class Login(NamedTuple):
     """How users log in: a wrong password is answered after a while (connection.failed.authentication.delay.ms)."""
 
     passwords: UserCheck
+    sessions: BrowserSessions
     failed_delay_ms: float
     on_failed: Callable[[str, str], None]  # (client's address, user)
+
+    async def is_right(self, client: str, user: str, password: str, clock: Clock) -> bool:
+        """Whether this is the user's password; one that is not is reported."""
+        if await self.passwords.are_right(user, password):
+            return True
+        self.on_failed(client, user)
+        await clock.sleep(self.failed_delay_ms)
+        return False
 
 
 class RestAccess(NamedTuple):

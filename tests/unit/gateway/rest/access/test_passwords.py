@@ -4,26 +4,19 @@ from __future__ import annotations
 
 import pytest
 
+from support.users import SHA_256, SHA_512, credential
 from tailrace.access.plain import MAX_BYTES
-from tailrace.access.scram import ScramMechanism, credential_of, salted
 from tailrace.metadata.image import MetadataImage
 from tailrace.metadata.records import UserScramCredentialRecord
 from tailrace.net.sasl.credentials import UserCredentials
 from tailrace_gateway.rest.access.passwords import MAX_REMEMBERED, Passwords
 
-SHA_256, SHA_512 = ScramMechanism.SCRAM_SHA_256, ScramMechanism.SCRAM_SHA_512
 Credentials = dict[str, dict[int, UserScramCredentialRecord]]
-
-
-def record(user: str, password: str, mechanism: ScramMechanism = SHA_512) -> UserScramCredentialRecord:
-    salt = b"salt of 16 bytes"
-    made = credential_of(mechanism, salt, salted(mechanism, password, salt, 4096), 4096)
-    return UserScramCredentialRecord(user, mechanism, made.salt, made.stored_key, made.server_key, made.iterations)
 
 
 @pytest.fixture
 def users() -> Credentials:
-    return {"alice": {SHA_512: record("alice", "wonderland")}}
+    return {"alice": {SHA_512: credential("alice", "wonderland")}}
 
 
 @pytest.fixture
@@ -47,7 +40,7 @@ async def test_a_password_is_right_or_not(passwords: Passwords, user: str, passw
 
 
 async def test_a_credential_of_either_mechanism_is_one(users: Credentials, passwords: Passwords) -> None:
-    users["bob"] = {SHA_256: record("bob", "builder", SHA_256)}
+    users["bob"] = {SHA_256: credential("bob", "builder", SHA_256)}
     assert await passwords.are_right("bob", "builder")
     assert await passwords.are_right("alice", "wonderland")
 
@@ -70,7 +63,7 @@ async def test_an_unknown_user_costs_as_much_as_a_wrong_password(passwords: Pass
 
 async def test_a_new_password_and_a_deleted_user_count_at_once(users: Credentials, passwords: Passwords) -> None:
     assert await passwords.are_right("alice", "wonderland")
-    users["alice"] = {SHA_512: record("alice", "looking glass")}
+    users["alice"] = {SHA_512: credential("alice", "looking glass")}
     assert not await passwords.are_right("alice", "wonderland")
     assert await passwords.are_right("alice", "looking glass")
     del users["alice"]

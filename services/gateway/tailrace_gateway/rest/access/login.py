@@ -1,0 +1,117 @@
+"""The login before everything that the admin port serves: HTTP Basic (RFC 7617), or the session of a browser.
+
+A page is sent to the login page, and what a page asks for gets a 401 that opens no dialog of the browser. A change by a
+session says the session's CSRF token in a header, too: the cookie alone is not enough.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Mapping
+from hmac import compare_digest
+from http import HTTPStatus
+from typing import Final
+from urllib.parse import quote
+
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from tailrace.clock import Clock
+from tailrace.net.identity import principal_of
+from tailrace_gateway.rest.access import cookies
+from tailrace_gateway.rest.access.login_page import LOGIN, LoginPage
+from tailrace_gateway.rest.access.rest_access import Login
+from tailrace_gateway.rest.access.sessions import BrowserSession
+from tailrace_gateway.rest.errors import refuse
+
+BASIC: Final = (b"www-authenticate", b'Basic realm="Tailrace", charset="UTF-8"')
+_CSRF_HEADER: Final = cookies.CSRF.lower().encode()
+_READS: Final = frozenset({"GET", "HEAD", "OPTIONS"})
+_OPEN: Final = frozenset({b"/static/page.css"})  # of the login page
+_NO_LOGIN: Final = "This port asks for a user and a password (HTTP Basic)."
+_REFUSED: Final = "The user or the password is not right."
+_NO_CSRF: Final = f"A change by a browser's session needs the header {cookies.CSRF} with the cookie of that name."
+
+
+class LoginRequired:
+    """ASGI middleware that answers 401, or says who asks in scope["principal"]."""
+
+    def __init__(self, app: ASGIApp, login: Login, clock: Clock) -> None:
+        self._app = app
+        self._login = login
+        self._clock = clock
+        self._page = LoginPage(login, clock)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """One request."""
+        if scope["type"] != "http" or scope["raw_path"] in _OPEN:
+            await self._app(scope, receive, send)
+            return
+        if await self._page.answer(scope, receive, send):
+            return
+        headers = dict(scope["headers"])
+        if b"authorization" in headers:
+            await self._by_header(scope, receive, send)
+            return
+        session = self._page.session_of(scope)
+        if session is None:
+            await self._ask(scope, send, headers)
+        elif scope["method"] in _READS or self._has_csrf_token(session, headers):
+            scope["principal"] = principal_of(session.user)
+            await self._app(scope, receive, self._renewing(session, scope, send))
+        else:
+            await refuse(send, HTTPStatus.FORBIDDEN, _NO_CSRF)
+
+    async def _by_header(self, scope: Scope, receive: Receive, send: Send) -> None:
+        given = _given(scope)
+        if given is None:
+            await refuse(send, HTTPStatus.UNAUTHORIZED, _NO_LOGIN, BASIC)
+        elif await self._login.is_right(cookies.client_of(scope), *given, self._clock):
+            scope["principal"] = principal_of(given[0])
+            await self._app(scope, receive, send)
+        else:
+            await refuse(send, HTTPStatus.UNAUTHORIZED, _REFUSED, BASIC)
+
+    async def _ask(self, scope: Scope, send: Send, headers: Mapping[bytes, bytes]) -> None:
+        """Shows a browser the login page, tells a page of ours that it needs one, and asks a program for a password."""
+        if scope["method"] in _READS and b"text/html" in headers.get(b"accept", b""):
+            target = scope["raw_path"].decode("latin-1")
+            if query := scope["query_string"]:
+                target += "?" + query.decode("latin-1")
+            place = LOGIN if target == "/" else f"{LOGIN}?next={quote(target, safe='')}"
+            await cookies.redirect(send, place)
+        elif b"sec-fetch-mode" in headers or cookies.session_token(scope) is not None:
+            await refuse(send, HTTPStatus.UNAUTHORIZED, _NO_LOGIN)
+        else:
+            await refuse(send, HTTPStatus.UNAUTHORIZED, _NO_LOGIN, BASIC)
+
+    def _has_csrf_token(self, session: BrowserSession, headers: Mapping[bytes, bytes]) -> bool:
+        return compare_digest(headers.get(_CSRF_HEADER, b""), self._login.sessions.csrf_token(session).encode())
+
+    def _renewing(self, session: BrowserSession, scope: Scope, send: Send) -> Send:
+        """Sends the session's cookies along where their time of use is old."""
+        if not session.is_due(self._page.now()):
+            return send
+        renewed = self._page.cookies_of(session, scope)
+
+        async def send_with_cookies(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                message = {**message, "headers": [*message.get("headers", ()), *renewed]}
+            await send(message)
+
+        return send_with_cookies
+
+
+def _given(scope: Scope) -> tuple[str, str] | None:
+    """The user and the password of a request; None for what is no Basic login."""
+    values = [value for name, value in scope["headers"] if name == b"authorization"]
+    if len(values) != 1:
+        return None
+    scheme, _, text = values[0].partition(b" ")
+    if scheme.lower() != b"basic":
+        return None
+    try:
+        user, colon, password = base64.b64decode(text.strip(), validate=True).decode().partition(":")
+    except (binascii.Error, UnicodeDecodeError):
+        return None
+    return (user, password) if colon else None
