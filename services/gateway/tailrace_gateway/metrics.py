@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from functools import partial
+from typing import Final
 
 from prometheus_client import CollectorRegistry
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
@@ -13,6 +15,8 @@ from tailrace.net.quotas.throttled_connections import ThrottledConnections
 from tailrace.net.tls.handshakes import Handshakes
 from tailrace_gateway.answering import AnsweringGateway
 from tailrace_gateway.cluster_state import BrokerStatus, ClusterState, state_of
+
+MOST_SOFTWARE: Final = 100  # names and versions of clients that the page has
 
 
 class GatewayMetrics(Collector):
@@ -64,6 +68,7 @@ class GatewayMetrics(Collector):
             ),
             *self._of_handshakes(),
             GaugeMetricFamily("tailrace_connections", "Open connections.", value=len(gateway.connections)),
+            self._of_software(),
             GaugeMetricFamily(
                 "tailrace_handed_over_connections",
                 "Of them, those whose socket is their broker's.",
@@ -76,6 +81,22 @@ class GatewayMetrics(Collector):
             ),
             *self._of_the_cluster(),
         ]
+
+    def _of_software(self) -> Metric:
+        """KIP-511: what clients call themselves. They choose the names, so that the page has to bound them."""
+        family = GaugeMetricFamily(
+            "tailrace_client_software_connections",
+            "Open connections by what the client calls itself (KIP-511).",
+            labels=["name", "version"],
+        )
+        sessions = (connection.session for connection in self._gateway.connections)
+        found = Counter((session.software_name, session.software_version) for session in sessions)
+        named = found.most_common(MOST_SOFTWARE)
+        for labels, count in named:
+            family.add_metric([*labels], count)
+        if others := found.total() - sum(count for _, count in named):
+            family.add_metric(["others", "others"], others)
+        return family
 
     def _of_handshakes(self) -> list[Metric]:
         """Of TLS."""
