@@ -208,7 +208,7 @@ def downgrade(
         subscription = member.metadata(classic.protocol_name)
         member.assignment = classic_assignment(group.current(member.member_id), subscription, decision.image)
     is_settled = all(group.current(member_id).is_reconciled_to(group.group_epoch) for member_id in classic.members)
-    is_rebalance_due = bool(leaving) or not is_settled
+    is_rebalance_due = bool(leaving) or not is_settled or group.metadata_expired
     # Without a timestamp, which Kafka reads, a coordinator that takes over knows that the rebalance is due.
     record = classic.record(classic.assignments(), -1 if is_rebalance_due else decision.now_ms)
     if not _is_one_batch(decision, [*group.tombstones(), record]):

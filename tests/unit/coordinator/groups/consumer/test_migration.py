@@ -326,6 +326,22 @@ def test_a_static_member_changes_its_protocol_and_back(driver: ConsumerDriver) -
     assert [member.step() for member in (back, second)] == [ErrorCode.NONE] * 2
 
 
+def test_partitions_that_come_before_a_downgrade_by_a_static_member_are_assigned(driver: ConsumerDriver) -> None:
+    """The member that came back saw fewer; without a rebalance no member leads, and none looks at the topics."""
+    consumer = Consumer(driver, "new", instance="i")
+    consumer.enter("t")
+    settle(driver, consumer)
+    driver.beat("new", -2, instance="i")
+    driver.hold = True
+    back = ClassicMember(driver, instance="i")
+    back.join()
+    driver.set_topics(t=5)
+    driver.release()
+    settle(driver, back)
+    assert kinds(driver) == ["classic Stable"] * 2
+    assert back.owned == {"t": {0, 1, 2, 3, 4}}
+
+
 def test_a_member_that_is_not_heard_of_downgrades_the_group(driver: ConsumerDriver) -> None:
     classic, _ = mixed(driver)
     for _ in range(9):
