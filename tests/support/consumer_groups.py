@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 from uuid import UUID
 
@@ -12,8 +13,11 @@ from tailrace.metadata.image import BrokerImage, MetadataImage, PartitionImage, 
 from tailrace.state import KeyValue
 from tailrace.wire.messages import ConsumerGroupHeartbeatRequest
 from tailrace_coordinator.groups.config import GroupConfig
+from tailrace_coordinator.groups.consumer.expressions import ResolveExpressions
 from tailrace_coordinator.groups.consumer.group import ConsumerGroup
 from tailrace_coordinator.groups.consumer.heartbeat import Heartbeat
+from tailrace_coordinator.groups.consumer.target import ComputeTargets
+from tailrace_coordinator.groups.machine import GroupEffects
 from tailrace_coordinator.topic_regex_resolver import matches
 
 Partitions = dict[str, set[int]]
@@ -112,16 +116,16 @@ class ConsumerDriver(Driver):
         return self.beat(member_id, 0, **options)
 
     def resolve(self) -> None:
-        """Does what the machine asked the shell for: matches regular expressions."""
+        """Does what the machine asked the shell for: matches regular expressions, computes target assignments."""
         actions, self.actions = self.actions, []
         for action in actions:
-            found = matches(action.expressions, tuple(self.topics), action.may_describe)
-            self._run(
-                self._next(),
-                lambda action=action, found=found: self.machine.take_expressions(  # type: ignore[misc]
-                    self.now_ms, self.token, action.group_id, found, self.image.offset
-                ),
-            )
+            self._run(self._next(), partial(self._resolved, action))
+
+    def _resolved(self, action: ResolveExpressions | ComputeTargets) -> GroupEffects:
+        if isinstance(action, ComputeTargets):
+            return self.machine.take_targets(self.now_ms, self.token, action, action.compute())
+        found = matches(action.expressions, tuple(self.topics), action.may_describe)
+        return self.machine.take_expressions(self.now_ms, self.token, action.group_id, found, self.image.offset)
 
     def describe_consumers(self, group_id: str = "g") -> Any:
         """What ConsumerGroupDescribe shows of a group, or the ApiError."""
@@ -184,6 +188,8 @@ def settle(driver: ConsumerDriver, *members: Consumer) -> None:
         before = [(member.epoch, member.owned) for member in members]
         for member in members:
             member.beat()
-        if [(member.epoch, member.owned) for member in members] == before:
+        is_done = not driver.actions
+        driver.resolve()
+        if is_done and [(member.epoch, member.owned) for member in members] == before:
             return
     raise AssertionError("the group does not settle")

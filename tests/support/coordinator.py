@@ -27,6 +27,7 @@ from tailrace.net.identity import Identity
 from tailrace.records.record import Record, build
 from tailrace.state import KeyValue, ProducerIdAndEpoch, ShardBatch
 from tailrace_coordinator.coordinator import Coordinator
+from tailrace_coordinator.group_actions import GroupActions
 from tailrace_coordinator.groups.config import GroupConfig
 from tailrace_coordinator.groups.machine import GroupMachine
 from tailrace_coordinator.handlers import HANDLERS
@@ -36,7 +37,6 @@ from tailrace_coordinator.shards.deadlines import Deadlines
 from tailrace_coordinator.shards.kind import ShardKind
 from tailrace_coordinator.shards.partition_log import Barrier, OwnedPartition
 from tailrace_coordinator.shards.runtime import CoordinatorRuntime, RuntimeContext
-from tailrace_coordinator.topic_regex_resolver import TopicRegexResolver
 from tailrace_coordinator.transactions.markers import MarkerSender
 from tailrace_coordinator.transactions.peers import Peers
 
@@ -197,14 +197,7 @@ class Stage:
             ),
             self._catch_up,
         )
-        self.expressions = TopicRegexResolver(
-            lambda: self.coordinator.image,
-            lambda owned, asked, found, version: self.coordinator.groups.ask_partition(
-                owned.partition,
-                lambda machine, now_ms, token: machine.take_expressions(now_ms, token, asked.group_id, found, version),
-            ),
-            LOGGER,
-        )
+        self.actions = GroupActions(lambda: self.coordinator.groups, LOGGER)
         self.coordinator = Coordinator(
             0,
             {topic: self._runtime(topic, kind, load_wait_ms) for topic, kind in all_kinds.items()},
@@ -233,7 +226,7 @@ class Stage:
             deadlines=self.deadlines,
             logs=self.logs[topic].at,
             load_wait_ms=load_wait_ms,
-            act=self.expressions.act if topic == GROUP_METADATA_TOPIC else self.markers.act,
+            act=self.actions.act if topic == GROUP_METADATA_TOPIC else self.markers.act,
         )
         return CoordinatorRuntime(topic, kind, runtime_context)
 

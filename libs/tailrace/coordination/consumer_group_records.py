@@ -6,7 +6,7 @@ Keys are never flexible, values are version 0 and flexible.
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Final, NamedTuple, TypeAlias
 from uuid import UUID
@@ -20,6 +20,7 @@ from tailrace.coordination.fields import (
     key_string,
     tagged,
 )
+from tailrace.wire.varint import unsigned
 
 _INT16: Final = struct.Struct(">h")
 _INT32: Final = struct.Struct(">i")
@@ -291,8 +292,8 @@ def _assignment(topic_partitions: Iterable[TopicPartitions]) -> bytes:
     )
 
 
-def _int32s(numbers: Iterable[int] | None) -> bytes:
-    return b"\0" if numbers is None else compact_array(map(_INT32.pack, numbers))
+def _int32s(numbers: Sequence[int] | None) -> bytes:
+    return b"\0" if numbers is None else unsigned(len(numbers) + 1) + struct.pack(f">{len(numbers)}i", *numbers)
 
 
 def read_key(key_type: int, reader: FieldReader) -> ConsumerGroupKey:

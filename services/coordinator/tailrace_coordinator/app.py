@@ -29,6 +29,7 @@ from tailrace.net.server import Server, serve
 from tailrace.runtime.role import Environment, Role
 from tailrace.wire.apis import INTERNAL_APIS
 from tailrace_coordinator.coordinator import ROLE, Coordinator
+from tailrace_coordinator.group_actions import GroupActions
 from tailrace_coordinator.handlers import HANDLERS
 from tailrace_coordinator.kinds import KINDS
 from tailrace_coordinator.membership import Membership
@@ -39,7 +40,6 @@ from tailrace_coordinator.reports.reports import sources_of
 from tailrace_coordinator.shards.deadlines import Deadlines
 from tailrace_coordinator.shards.partition_log import LeaderConnections
 from tailrace_coordinator.shards.runtime import Act, CoordinatorRuntime, RuntimeContext
-from tailrace_coordinator.topic_regex_resolver import TopicRegexResolver
 from tailrace_coordinator.transactions.markers import MarkerSender
 from tailrace_coordinator.transactions.peers import Peers
 
@@ -87,17 +87,10 @@ async def open_coordinator(config: Config, environment: Environment) -> AsyncIte
             ),
             partial(follower.catch_up, _CATCH_UP_MS),
         )
-        expressions = TopicRegexResolver(
-            lambda: coordinator.image,
-            lambda owned, asked, found, version: coordinator.groups.ask_partition(
-                owned.partition,
-                lambda machine, now_ms, token: machine.take_expressions(now_ms, token, asked.group_id, found, version),
-            ),
-            environment.log,
-        )
-        stack.push_async_callback(expressions.close)
+        actions = GroupActions(lambda: coordinator.groups, environment.log)
+        stack.push_async_callback(actions.close)
         runtime_context = _runtime_context(config, environment, deadlines, leaders)
-        acts: dict[str, Act] = {GROUP_METADATA_TOPIC: expressions.act, TRANSACTION_STATE_TOPIC: markers.act}
+        acts: dict[str, Act] = {GROUP_METADATA_TOPIC: actions.act, TRANSACTION_STATE_TOPIC: markers.act}
         coordinator = Coordinator(
             config.node_id,
             {

@@ -11,10 +11,11 @@ from typing import Any
 
 from hypothesis import Phase, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, invariant, multiple, rule
+from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, initialize, invariant, multiple, rule
 
 from support.consumer_groups import Consumer, ConsumerDriver, Partitions, settle
 from tailrace.errors import ApiError
+from tailrace_coordinator.groups.config import GroupConfig
 from tailrace_coordinator.groups.consumer.group import ConsumerGroup
 from tailrace_coordinator.groups.modern.reconciliation import MemberState
 
@@ -34,6 +35,13 @@ class Histories(RuleBasedStateMachine):
         self.born = 0
         self.epochs = (0, 0)
         self.ending: dict[str, Partitions] = {}  # what a member uses until its next heartbeat
+
+    @initialize(in_thread=st.booleans())
+    def choose_where_targets_are_computed(self, in_thread: bool) -> None:
+        """At once, or between two steps while the members go on."""
+        if in_thread:
+            config = GroupConfig(group_initial_rebalance_delay_ms=0, max_rows_assigned_at_once=0)
+            self.driver = ConsumerDriver(self.driver.topics, config)
 
     @rule(target=members, topics=subscriptions, static=st.booleans(), assignor=st.sampled_from((None, "range")))
     def join(self, topics: list[str], static: bool, assignor: str | None) -> Consumer:

@@ -2,18 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
-from uuid import UUID
-
 import pytest
-import structlog
 
 from tailrace.errors import ApiError, ErrorCode
-from tailrace.metadata.image import MetadataImage
-from tailrace.net.address import Address
-from tailrace_coordinator.groups.consumer.expressions import ResolveExpressions
-from tailrace_coordinator.shards.partition_log import OwnedPartition
-from tailrace_coordinator.topic_regex_resolver import MOST_NAME_BYTES, TopicRegexResolver, compiled, matches
+from tailrace_coordinator.topic_regex_resolver import MOST_NAME_BYTES, compiled, matches
 
 
 def test_the_whole_name_must_match() -> None:
@@ -71,21 +63,3 @@ def test_topics_that_the_member_may_not_know_do_not_match() -> None:
     found = matches(["orders.*", ".*"], ["orders", "orders-secret", "x"], may_describe)
     assert found == {"orders.*": ("orders",), ".*": ("orders", "x")}
     assert sorted(asked) == ["orders", "orders-secret", "x"]
-
-
-async def test_a_group_is_resolved_once_at_a_time_and_all_groups_in_one_thread() -> None:
-    told: list[str] = []
-
-    async def report(_: OwnedPartition, action: ResolveExpressions, *found: object) -> None:
-        told.append(action.group_id)
-        if len(told) == 2:
-            both.set()
-
-    both = asyncio.Event()
-    owned = OwnedPartition(UUID(int=1), 0, 1, 0, 1, Address("h", 1))
-    resolver = TopicRegexResolver(MetadataImage, report, structlog.get_logger())
-    for group_id in ("g", "g", "h", "g"):
-        resolver.act(owned, ResolveExpressions(group_id, ("t",)))
-    await both.wait()
-    await resolver.close()
-    assert told == ["g", "h"]

@@ -46,6 +46,8 @@ class GroupConfig:
     max_pending_bytes: int = 4 * 1024 * 1024  # of all groups of a shard, of which a coordinator has 50
     max_protocols: int = 1_000  # of one JoinGroup
     max_members: int = 10_000  # of one group, whatever group.max.size says: its record has no room for so many
+    # Members and partitions: an assignment of more takes over 20 ms, and is computed in a thread.
+    max_rows_assigned_at_once: int = 5_000
     max_expressions: int = 100  # different ones of one consumer group
     max_group_metadata_bytes: int = 16 * 1024 * 1024
 

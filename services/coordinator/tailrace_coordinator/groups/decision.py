@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TypeVar
+from typing import Final, TypeVar
 
 from tailrace.coordination.group_records import GroupRecord
 from tailrace.metadata.image import MetadataImage
@@ -13,6 +13,7 @@ from tailrace_coordinator.groups.config import GroupConfig
 TimerKey = tuple[str, ...]
 Written = GroupRecord | InTransaction[GroupRecord] | EndOfTransaction  # what a decision may append
 _Group = TypeVar("_Group")
+LOST_AFTER_MS: Final = 30_000  # the shell did not do what a decision wanted done
 EXPIRY_KEY: TimerKey = ("expiry",)  # the next look for expired offsets
 
 

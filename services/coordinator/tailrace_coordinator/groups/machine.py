@@ -18,11 +18,12 @@ from tailrace.records.batch import LAST_PRODUCER_EPOCH
 from tailrace.state import ROWS_AT_ONCE, Effects, EndOfTransaction, InTransaction, ProducerIdAndEpoch, Sweep, Token
 from tailrace.wire.messages import HeartbeatRequest, SyncGroupRequest
 from tailrace_coordinator.groups import offsets
+from tailrace_coordinator.groups.assignors.spec import GroupAssignment
 from tailrace_coordinator.groups.classic import join, leave, rebalance, sync
 from tailrace_coordinator.groups.classic.group import ClassicGroup
 from tailrace_coordinator.groups.classic.pending import PendingIds
 from tailrace_coordinator.groups.config import GroupConfig
-from tailrace_coordinator.groups.consumer import classic_members, describe, expressions
+from tailrace_coordinator.groups.consumer import classic_members, describe, expressions, target
 from tailrace_coordinator.groups.consumer import heartbeat as consumer_heartbeat
 from tailrace_coordinator.groups.consumer import leave as consumer_leave
 from tailrace_coordinator.groups.consumer.group import ConsumerGroup
@@ -184,6 +185,18 @@ class GroupMachine:
             group = self.groups.of_kind(ConsumerGroup, group_id)
             if group is not None:
                 expressions.resolved(decision, group, found, version)
+
+        return self._answer(now_ms, token, decide)
+
+    def take_targets(
+        self, now_ms: int, token: Token, action: target.ComputeTargets, targets: GroupAssignment
+    ) -> GroupEffects:
+        """Replies nothing: the target assignment that ComputeTargets asked for."""
+
+        def decide(decision: GroupDecision) -> None:
+            group = self.groups.of_kind(ConsumerGroup, action.group_id)
+            if group is not None:
+                target.computed(decision, group, action, targets)
 
         return self._answer(now_ms, token, decide)
 

@@ -16,12 +16,11 @@ from tailrace.coordination.consumer_group_records import (
     ConsumerGroupRegularExpression,
 )
 from tailrace_coordinator.groups.consumer.group import ConsumerGroup
-from tailrace_coordinator.groups.decision import GroupDecision
+from tailrace_coordinator.groups.decision import LOST_AFTER_MS, GroupDecision
 from tailrace_coordinator.groups.modern.topics import metadata_hash
 
 MayDescribe: TypeAlias = Callable[[str], bool]
 _LEAST_INTERVAL_MS: Final = 10_000
-_LOST_AFTER_MS: Final = 30_000  # the shell did not answer
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +46,7 @@ def resolve_if_due(
     if not own and not group.used_expressions:
         return
     now_ms, resolution = decision.now_ms, group.resolution
-    if resolution.started_ms is not None and now_ms - resolution.started_ms < _LOST_AFTER_MS:
+    if resolution.started_ms is not None and now_ms - resolution.started_ms < LOST_AFTER_MS:
         return
     used = {*group.used_expressions, *((own,) if own else ())}
     is_due = not used <= group.expressions.keys()

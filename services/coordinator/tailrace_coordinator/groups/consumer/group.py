@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from typing import Final
 from uuid import UUID
@@ -41,12 +41,14 @@ _TEXT_BYTES: Final = 60
 class ConsumerGroup(Group):
     """Members by id: `members` as they joined, `currents` what they own, `targets` what they are to own.
 
-    Only records change these. `metadata_expired`, the times of regular expressions and `joining` are soft state.
+    Only records change these. `metadata_expired`, `assigning_since_ms`, the times of regular expressions and `joining`
+    are soft state.
 
     Members may be of the classic protocol: `classic_count` of them, whose protocols `classic_protocols` counts.
     """
 
     __slots__ = (
+        "assigning_since_ms",
         "assignment_epoch",
         "assignment_timestamp_ms",
         "classic_count",
@@ -91,6 +93,7 @@ class ConsumerGroup(Group):
         self.keys = set[ConsumerGroupKey]()  # of the records that the log has
         self.size_bytes = 0  # of what members say of themselves
         self.metadata_expired = True  # the hash is to be computed anew at the next heartbeat
+        self.assigning_since_ms: int | None = None  # when a thread was asked for targets that it has not returned yet
         self.resolution = Resolution()
         self.joining = set[str]()  # classic members that are to join or to sync before their rebalance timeout
 
@@ -192,10 +195,7 @@ class ConsumerGroup(Group):
 
     def topics_of(self, member: ConsumerGroupMemberMetadata) -> Collection[str]:
         """The names of the topics that the member subscribes to, those of its regular expression among them."""
-        found = self.expressions.get(member.subscribed_topic_regex or "")
-        if found is None:
-            return member.subscribed_topic_names
-        return {*member.subscribed_topic_names, *found.topics}
+        return topics_of(member, self.expressions)
 
     def member(self, member_id: str) -> ConsumerGroupMemberMetadata:
         """Returns the member. Raises ApiError UNKNOWN_MEMBER_ID."""
@@ -352,6 +352,16 @@ def _take_away(counter: Counter[str], names: Iterable[str]) -> None:
         counter[name] -= 1
         if not counter[name]:
             del counter[name]
+
+
+def topics_of(
+    member: ConsumerGroupMemberMetadata, expressions: Mapping[str, ConsumerGroupRegularExpression]
+) -> Collection[str]:
+    """Returns the names of the topics that a member subscribes to; expressions: those that are resolved."""
+    found = expressions.get(member.subscribed_topic_regex or "")
+    if found is None:
+        return member.subscribed_topic_names
+    return {*member.subscribed_topic_names, *found.topics}
 
 
 def member_size_bytes(member: ConsumerGroupMemberMetadata) -> int:

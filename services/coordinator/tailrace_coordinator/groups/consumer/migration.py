@@ -52,7 +52,7 @@ _TOO_LARGE: Final = "the group is too large for one batch of records"
 def upgrade(decision: GroupDecision, groups: Groups, group_id: str) -> ConsumerGroup:
     """Makes a consumer group of a classic one with members, and returns it. Raises ApiError GROUP_ID_NOT_FOUND.
 
-    Its members join or sync again, as they are answered REBALANCE_IN_PROGRESS.
+    Its members join or sync again, as they are answered REBALANCE_IN_PROGRESS. validate_upgraded is to follow.
     """
     classic = groups.of_kind(ClassicGroup, group_id)
     if classic is None:
@@ -60,8 +60,6 @@ def upgrade(decision: GroupDecision, groups: Groups, group_id: str) -> ConsumerG
     _validate_upgrade(decision, classic)
     group = ConsumerGroup(group_id)
     records = _upgraded(decision, classic)
-    if not _is_one_batch(decision, [*classic.tombstones(), *records]):
-        raise _no_upgrade(group_id, _TOO_LARGE)
     for key in classic.timer_keys():
         decision.cancel(key)
     rebalance.refuse_all(decision, classic)

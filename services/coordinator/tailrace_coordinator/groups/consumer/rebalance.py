@@ -9,8 +9,8 @@ from tailrace_coordinator.groups.assignors.spec import Assignment
 from tailrace_coordinator.groups.consumer.config import consumer_times
 from tailrace_coordinator.groups.consumer.group import ConsumerGroup
 from tailrace_coordinator.groups.consumer.members import FormerMember
-from tailrace_coordinator.groups.consumer.target import Change, assign, preferred_assignor
-from tailrace_coordinator.groups.decision import GroupDecision
+from tailrace_coordinator.groups.consumer.target import Change, assign, preferred_assignor, targets_to_compute
+from tailrace_coordinator.groups.decision import LOST_AFTER_MS, GroupDecision
 from tailrace_coordinator.groups.modern.assignment import owned_rows
 from tailrace_coordinator.groups.modern.reconciliation import Current, Target, reconcile
 from tailrace_coordinator.groups.modern.topics import metadata_hash
@@ -51,16 +51,30 @@ def target_of(
 ) -> tuple[int, Mapping[str, Assignment]]:
     """Returns the assignment epoch and the targets of the members: new ones, or those that stand.
 
-    Between two assignments there is a pause, so that members that join together are assigned together (KIP-1263).
-    moved: targets of members under ids that the group does not know yet.
+    Between two assignments there is a pause, so that members that join together are assigned together. A large one is
+    computed in a thread, while the former one stands (KIP-1263). moved: targets of members under ids that the group
+    does not know yet.
     """
     group = change.group
-    if epoch > group.assignment_epoch:
-        pause_ms = consumer_times(decision, group.group_id).assignment_interval_ms
-        age_ms = decision.now_ms - group.assignment_timestamp_ms
-        if group.assignment_timestamp_ms == 0 or age_ms >= pause_ms or age_ms < 0:
-            return epoch, assign(decision, change, epoch, {**group.targets, **moved})
-    return group.assignment_epoch, {**group.targets, **moved} if moved else group.targets
+    present = {**group.targets, **moved} if moved else group.targets
+    if epoch <= group.assignment_epoch or not _may_assign(decision, group):
+        return group.assignment_epoch, present
+    action = targets_to_compute(decision, change, epoch, dict(present))
+    if action.rows <= decision.config.max_rows_assigned_at_once:
+        return epoch, assign(decision, group, epoch, action.compute())
+    group.assigning_since_ms = decision.now_ms
+    decision.act(action)
+    return group.assignment_epoch, present
+
+
+def _may_assign(decision: GroupDecision, group: ConsumerGroup) -> bool:
+    """Whether no assignment is being computed, and the pause after the last one is over."""
+    now_ms, since_ms = decision.now_ms, group.assigning_since_ms
+    if since_ms is not None and now_ms - since_ms < LOST_AFTER_MS:
+        return False
+    pause_ms = consumer_times(decision, group.group_id).assignment_interval_ms
+    age_ms = now_ms - group.assignment_timestamp_ms
+    return group.assignment_timestamp_ms == 0 or age_ms >= pause_ms or age_ms < 0
 
 
 def reconcile_member(

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Mapping
+from dataclasses import dataclass
 from typing import NamedTuple
 from uuid import UUID
 
 from tailrace.coordination.consumer_group_records import (
     ConsumerGroupMemberMetadata,
+    ConsumerGroupRegularExpression,
     ConsumerGroupTargetAssignmentMember,
     ConsumerGroupTargetAssignmentMetadata,
 )
 from tailrace.metadata.image import MetadataImage
 from tailrace_coordinator.groups.assignors.assignors import ASSIGNORS
-from tailrace_coordinator.groups.assignors.spec import GroupAssignment, GroupSpec, MemberSpec
-from tailrace_coordinator.groups.consumer.group import ConsumerGroup
+from tailrace_coordinator.groups.assignors.spec import GroupAssignment, GroupSpec, MemberSpec, TopicSpec
+from tailrace_coordinator.groups.consumer.group import ConsumerGroup, topics_of
 from tailrace_coordinator.groups.decision import GroupDecision
 from tailrace_coordinator.groups.modern.assignment import target_rows
 from tailrace_coordinator.groups.modern.topics import topic_specs
@@ -55,19 +57,55 @@ class Change(NamedTuple):
         return topics
 
 
-def assign(decision: GroupDecision, change: Change, epoch: int, present: GroupAssignment) -> GroupAssignment:
-    """Computes the target assignment of this epoch and writes what changes. present: the one before it."""
+@dataclass(frozen=True, slots=True)
+class ComputeTargets:
+    """The target assignment of an epoch, to be computed of a group as it was in that epoch; nothing of it changes.
+
+    As an action: compute it, and have the machine take it (KIP-1263).
+    """
+
+    group_id: str
+    epoch: int
+    members: Mapping[str, ConsumerGroupMemberMetadata]
+    topics: Mapping[UUID, TopicSpec]
+    present: GroupAssignment
+    expressions: Mapping[str, ConsumerGroupRegularExpression]
+    image: MetadataImage
+    assignor: str
+
+    @property
+    def rows(self) -> int:
+        """What the time that it takes grows with."""
+        return len(self.members) + sum(topic.partitions for topic in self.topics.values())
+
+    def compute(self) -> GroupAssignment:
+        """Returns the target of each member."""
+        known = dict[tuple[tuple[str, ...], str | None], frozenset[UUID]]()
+        members: dict[str, MemberSpec] = {}
+        for member_id, member in self.members.items():
+            which = member.subscribed_topic_names, member.subscribed_topic_regex
+            if which not in known:  # most members have the same
+                known[which] = self._subscribed(member)
+            assigned = self.present.get(member_id, {})
+            members[member_id] = MemberSpec(known[which], member.rack_id, member.instance_id, assigned)
+        return ASSIGNORS[self.assignor](GroupSpec(members, self.topics))
+
+    def _subscribed(self, member: ConsumerGroupMemberMetadata) -> frozenset[UUID]:
+        topics = (self.image.topic(name) for name in topics_of(member, self.expressions))
+        return frozenset(topic.topic_id for topic in topics if topic is not None)
+
+
+def targets_to_compute(decision: GroupDecision, change: Change, epoch: int, present: GroupAssignment) -> ComputeTargets:
+    """Returns what the target assignment of this epoch is computed from. present: the one before it."""
     group, members = change.group, change.members()
     topics = topic_specs(change.topics(), decision.image)
-    subscribed = _Subscriptions(group, decision.image)
-    spec = GroupSpec(
-        {
-            member_id: MemberSpec(subscribed.of(member), member.rack_id, member.instance_id, present.get(member_id, {}))
-            for member_id, member in members.items()
-        },
-        topics,
-    )
-    targets = ASSIGNORS[preferred_assignor(decision, members)](spec)
+    assignor = preferred_assignor(decision, members)
+    expressions = dict(group.expressions)
+    return ComputeTargets(group.group_id, epoch, members, topics, present, expressions, decision.image, assignor)
+
+
+def assign(decision: GroupDecision, group: ConsumerGroup, epoch: int, targets: GroupAssignment) -> GroupAssignment:
+    """Writes what changes with the target assignment of this epoch, and returns it."""
     for member_id, target in targets.items():
         if group.targets.get(member_id) != target:
             decision.append(ConsumerGroupTargetAssignmentMember(group.group_id, member_id, target_rows(target)))
@@ -75,21 +113,15 @@ def assign(decision: GroupDecision, change: Change, epoch: int, present: GroupAs
     return targets
 
 
-class _Subscriptions:
-    """The ids of the topics of subscriptions; most members have the same."""
-
-    def __init__(self, group: ConsumerGroup, image: MetadataImage) -> None:
-        self._group = group
-        self._image = image
-        self._known: dict[tuple[tuple[str, ...], str | None], frozenset[UUID]] = {}
-
-    def of(self, member: ConsumerGroupMemberMetadata) -> frozenset[UUID]:
-        which = (member.subscribed_topic_names, member.subscribed_topic_regex)
-        found = self._known.get(which)
-        if found is None:
-            topics = (self._image.topic(name) for name in self._group.topics_of(member))
-            found = self._known[which] = frozenset(topic.topic_id for topic in topics if topic is not None)
-        return found
+def computed(decision: GroupDecision, group: ConsumerGroup, action: ComputeTargets, targets: GroupAssignment) -> None:
+    """Takes the targets of members that are still there; those of a later epoch come with the next computation."""
+    group.assigning_since_ms = None
+    if not group.assignment_epoch < action.epoch <= group.group_epoch:
+        return
+    if action.epoch == group.group_epoch and targets.keys() != group.members.keys():
+        return  # a static member came back under another id: computed again, as no later epoch follows
+    staying = {member_id: target for member_id, target in targets.items() if member_id in group.members}
+    assign(decision, group, action.epoch, staying)
 
 
 def preferred_assignor(decision: GroupDecision, members: Mapping[str, ConsumerGroupMemberMetadata]) -> str:
