@@ -1,0 +1,149 @@
+"""`PYTHONPATH=tests python -m bench.coordinators`: one of two coordinators is killed, its groups go on with the other.
+
+Each of the groups has one member of the consumer protocol. A round commits an offset for each group of one coordinator,
+kills that one with SIGKILL, and asks for all of its groups by heartbeat until each is answered without an error. Then
+the coordinator comes back and has half of the shards again. No member may be fenced, and no offset lost.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sqlite3
+import statistics
+import sys
+import time
+from argparse import Namespace
+from collections import Counter
+from contextlib import closing
+from dataclasses import dataclass, field
+from typing import Final
+
+from bench import startup
+from bench.failover import percentile
+from bench.quiet import Watch
+from bench.report import say
+from bench.section import Section
+from support.group_beats import Beats, Member, join, make_topic
+from support.raw import Raw, build
+from support.waiting import until
+from tailrace.kafka.topics import GROUP_METADATA_TOPIC
+from tailrace.state import partition_for
+from tailrace.testing import Cluster
+
+SECTION = Section("coordinators", "bench.coordinators", kafka=False)
+OFFSET_COMMIT, OFFSET_FETCH = 8, 9
+TOPIC: Final = "t"
+COORDINATORS: Final = (0, 1)
+
+
+@dataclass
+class Outcome:
+    """What all rounds showed; times in ms since the kill."""
+
+    groups: list[float] = field(default_factory=list)
+    last: list[float] = field(default_factory=list)  # the last group of each round
+    lost: int = 0
+    fenced: int = 0
+    loads: list[float] = field(default_factory=list)
+
+
+def owners(cluster: Cluster) -> dict[int, int]:
+    """The coordinator of each shard of groups."""
+    with closing(sqlite3.connect(cluster.data_dir / "metadata.db")) as database:
+        rows = database.execute("select partition_id, owner from shards where topic = ?", (GROUP_METADATA_TOPIC,))
+        return dict(rows.fetchall())
+
+
+def are_spread(cluster: Cluster) -> bool:
+    """Whether each coordinator has its half of the shards."""
+    counts = Counter(owners(cluster).values())
+    return counts.keys() == set(COORDINATORS) and max(counts.values()) - min(counts.values()) <= 1
+
+
+def commit(raw: Raw, member: Member, offset: int) -> int:
+    """Commits an offset of the group's only partition; the error code."""
+    partition = {"partition_index": 0, "committed_offset": offset, "committed_metadata": ""}
+    request = build(
+        OFFSET_COMMIT,
+        group_id=member.group_id,
+        generation_id_or_member_epoch=member.epoch,
+        member_id=member.member_id,
+        topics=[{"name": TOPIC, "partitions": [partition]}],
+    )
+    return int(raw.ask(request, 9).topics[0].partitions[0].error_code)
+
+
+def committed(raw: Raw, members: list[Member]) -> dict[str, int]:
+    """The offset of each group."""
+    wanted = [{"name": TOPIC, "partition_indexes": [0]}]
+    groups = [{"group_id": each.group_id, "member_id": None, "member_epoch": -1, "topics": wanted} for each in members]
+    answer = raw.ask(build(OFFSET_FETCH, groups=groups, require_stable=False), 9)
+    return {group.group_id: group.topics[0].partitions[0].committed_offset for group in answer.groups}
+
+
+def one_round(cluster: Cluster, raw: Raw, beats: Beats, members: list[Member], number: int, outcome: Outcome) -> None:
+    """Kills one of the coordinators, and returns when both serve again."""
+    victim = COORDINATORS[number % len(COORDINATORS)]
+    until(lambda: are_spread(cluster), "the shards are spread")
+    owned, shards = owners(cluster), len(owners(cluster))
+    its = [each for each in members if owned[partition_for(each.group_id, shards)] == victim]
+    outcome.fenced += sum(code != 0 for code in beats.codes(members))
+    assert not any([commit(raw, each, number) for each in its]), "an offset was refused"
+    mark, pid = cluster.now, cluster.process_id("coordinator", victim)
+    began = time.monotonic()
+    os.kill(pid, signal.SIGKILL)
+    answered = beats.until_answered(its)
+    times = [(at - began) * 1000 for at in answered.values()]
+    outcome.groups += times
+    outcome.last.append(max(times))
+    outcome.loads.append(os.getloadavg()[0])
+    outcome.lost += sum(offset != number for offset in committed(raw, its).values())
+    cluster.wait_for("ready", "coordinator", victim, since=mark)
+    say(f"round {number + 1}: {len(its)} groups, p50 {statistics.median(times):.0f} ms, last {max(times):.0f} ms")
+
+
+def measure(options: Namespace) -> list[str]:
+    """All rounds, as a table."""
+    outcome = Outcome()
+    with Cluster(arguments=["--coordinators", str(len(COORDINATORS))]) as cluster:
+        cluster.create_topic(TOPIC)
+        with startup.connect(cluster.bootstrap) as raw, Beats(cluster.bootstrap) as beats:
+            make_topic(raw)
+            members = [
+                join(raw, f"group-{number:05}", f"member-{number:05}", [TOPIC]) for number in range(options.groups)
+            ]
+            watch = Watch([])
+            for number in range(options.rounds):
+                one_round(cluster, raw, beats, members, number, outcome)
+            busy = watch.foreign_share()
+    load = f"Load average of the machine {statistics.median(outcome.loads):.0f} (1 minute, median)"
+    return [
+        "| after SIGKILL of its coordinator | p50 ms | p90 ms | p99 ms | max ms |",
+        "|---|--:|--:|--:|--:|",
+        line("a group's next answered heartbeat", outcome.groups),
+        line("the last group of a round", outcome.last),
+        "",
+        f"{options.rounds} rounds, {options.groups:,} groups, {len(outcome.groups):,} heartbeats. "
+        f"Offsets lost: {outcome.lost}; members fenced: {outcome.fenced}.",
+        f"{load}, its processors busy {busy:.0%} of the time.",
+    ]
+
+
+def line(name: str, times: list[float]) -> str:
+    """A row of the table."""
+    figures = statistics.median(times), percentile(times, 0.9), percentile(times, 0.99), max(times)
+    return f"| {name} | {' | '.join(f'{figure:.0f}' for figure in figures)} |"
+
+
+def main(arguments: list[str]) -> None:
+    """Measures, and rewrites the section."""
+    parser = SECTION.parser("Measures how long groups are without a coordinator.")
+    parser.add_argument("--rounds", type=int, default=100, help="kills of a coordinator, in turn")
+    parser.add_argument("--groups", type=int, default=1_000, help="groups of one member each")
+    options = parser.parse_args(arguments)
+    SECTION.write(measure(options), arguments, options.output)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

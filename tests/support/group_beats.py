@@ -1,0 +1,135 @@
+"""Heartbeats of many groups (KIP-848), as bytes over a few connections: what they are answered, and when."""
+
+from __future__ import annotations
+
+import selectors
+import struct
+import time
+from collections import deque
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any, Final, Self
+
+from support.raw import Raw, build, framed, request_header
+from support.waiting import until
+from tailrace.net.address import Address
+
+HEARTBEAT: Final = 68
+VERSION: Final = 1
+FIND_COORDINATOR: Final = 10
+_AWAY: Final = (14, 15, 16)  # COORDINATOR_LOAD_IN_PROGRESS, COORDINATOR_NOT_AVAILABLE, NOT_COORDINATOR
+_ERROR_AT: Final = 9  # behind the correlation id, the header's tagged fields and the throttle time
+_AGAIN_S: Final = 0.02  # before a group that was refused is asked again
+
+
+@dataclass
+class Member:
+    """One member of a group; `frame` is its heartbeat."""
+
+    group_id: str
+    member_id: str
+    epoch: int
+    frame: bytes
+
+
+def beat(group_id: str, member_id: str, epoch: int, **fields: Any) -> Any:
+    """A heartbeat; without more fields one that tells nothing new."""
+    nothing: dict[str, Any] = dict.fromkeys(
+        ("instance_id", "rack_id", "subscribed_topic_names", "subscribed_topic_regex", "server_assignor")
+    )
+    said = {**nothing, "rebalance_timeout_ms": -1, "topic_partitions": None, **fields}
+    return build(HEARTBEAT, group_id=group_id, member_id=member_id, member_epoch=epoch, **said)
+
+
+def member(group_id: str, member_id: str, epoch: int) -> Member:
+    """A member as it is in its epoch."""
+    header = request_header(HEARTBEAT, VERSION, 1, "beats", flexible=True)
+    frame = framed(header + beat(group_id, member_id, epoch).encode(version=VERSION))
+    return Member(group_id, member_id, epoch, frame)
+
+
+def join(raw: Raw, group_id: str, member_id: str, topics: Sequence[str]) -> Member:
+    """Joins, and returns the member in its first epoch."""
+    first = beat(
+        group_id,
+        member_id,
+        0,
+        rebalance_timeout_ms=60_000,
+        subscribed_topic_names=list(topics),
+        topic_partitions=[],
+    )
+    answer = until(lambda: _unless_away(raw.ask(first, VERSION)), f"a member of {group_id} joins")
+    assert not answer.error_code, answer
+    return member(group_id, member_id, answer.member_epoch)
+
+
+def _unless_away(answer: Any) -> Any:
+    """The answer, unless there is no coordinator at the moment."""
+    return None if answer.error_code in _AWAY else answer
+
+
+def make_topic(raw: Raw) -> None:
+    """Has the topic of groups made, as a client does that looks for its coordinator."""
+    raw.ask(build(FIND_COORDINATOR, key_type=0, coordinator_keys=["any"]), 4)
+
+
+class Beats:
+    """Asks for members over some connections, each answered in its order."""
+
+    def __init__(self, bootstrap: str, connections: int = 8) -> None:
+        address = Address.parse(bootstrap)
+        self._lanes = [Raw(address.host, address.port, timeout_s=60) for _ in range(connections)]
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for lane in self._lanes:
+            lane.close()
+
+    def codes(self, members: Sequence[Member]) -> list[int]:
+        """One heartbeat of each: its error code."""
+        rows: dict[int, list[Member]] = {}
+        for number, each in enumerate(members):
+            rows.setdefault(number % len(self._lanes), []).append(each)
+        for lane, some in rows.items():
+            self._lanes[lane].send_bytes(b"".join(each.frame for each in some))
+        found = {lane: [_code(self._lanes[lane].receive_frame()) for _ in some] for lane, some in rows.items()}
+        return [found[number % len(self._lanes)][number // len(self._lanes)] for number in range(len(members))]
+
+    def until_answered(self, members: Iterable[Member], timeout_s: float = 60) -> dict[str, float]:
+        """When each group was first answered without an error, by time.monotonic(); a refused one is asked again."""
+        waiting = [deque[Member]() for _ in self._lanes]
+        for number, each in enumerate(members):
+            waiting[number % len(self._lanes)].append(each)
+        answered: dict[str, float] = {}
+        again_at = [0.0] * len(self._lanes)
+        asked = [deque[Member]() for _ in self._lanes]
+        deadline = time.monotonic() + timeout_s
+        with selectors.DefaultSelector() as selector:
+            for number, lane in enumerate(self._lanes):
+                selector.register(lane.socket, selectors.EVENT_READ, number)
+            while any(waiting) or any(asked):
+                now = time.monotonic()
+                assert now < deadline, f"{sum(map(len, waiting)) + sum(map(len, asked))} groups have no answer"
+                for number, lane in enumerate(self._lanes):
+                    if waiting[number] and not asked[number] and now >= again_at[number]:
+                        asked[number], waiting[number] = waiting[number], deque()
+                        lane.send_bytes(b"".join(each.frame for each in asked[number]))
+                for key, _ in selector.select(_AGAIN_S / 4):
+                    number = key.data
+                    code, each = _code(self._lanes[number].receive_frame()), asked[number].popleft()
+                    if code:
+                        waiting[number].append(each)
+                        again_at[number] = time.monotonic() + _AGAIN_S
+                    else:
+                        answered[each.group_id] = time.monotonic()
+        return answered
+
+
+def _code(frame: bytes) -> int:
+    (code,) = struct.unpack_from(">h", frame, _ERROR_AT)
+    return int(code)
