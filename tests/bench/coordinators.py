@@ -9,13 +9,10 @@ from __future__ import annotations
 
 import os
 import signal
-import sqlite3
 import statistics
 import sys
 import time
 from argparse import Namespace
-from collections import Counter
-from contextlib import closing
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -24,10 +21,9 @@ from bench.failover import percentile
 from bench.quiet import Watch
 from bench.report import say
 from bench.section import Section
-from support.group_beats import Beats, Member, join, make_topic
+from support.group_beats import Beats, Member, are_spread, join, make_topic, owners
 from support.raw import Raw, build
 from support.waiting import until
-from tailrace.kafka.topics import GROUP_METADATA_TOPIC
 from tailrace.state import partition_for
 from tailrace.testing import Cluster
 
@@ -46,19 +42,6 @@ class Outcome:
     lost: int = 0
     fenced: int = 0
     loads: list[float] = field(default_factory=list)
-
-
-def owners(cluster: Cluster) -> dict[int, int]:
-    """The coordinator of each shard of groups."""
-    with closing(sqlite3.connect(cluster.data_dir / "metadata.db")) as database:
-        rows = database.execute("select partition_id, owner from shards where topic = ?", (GROUP_METADATA_TOPIC,))
-        return dict(rows.fetchall())
-
-
-def are_spread(cluster: Cluster) -> bool:
-    """Whether each coordinator has its half of the shards."""
-    counts = Counter(owners(cluster).values())
-    return counts.keys() == set(COORDINATORS) and max(counts.values()) - min(counts.values()) <= 1
 
 
 def commit(raw: Raw, member: Member, offset: int) -> int:
@@ -85,9 +68,9 @@ def committed(raw: Raw, members: list[Member]) -> dict[str, int]:
 def one_round(cluster: Cluster, raw: Raw, beats: Beats, members: list[Member], number: int, outcome: Outcome) -> None:
     """Kills one of the coordinators, and returns when both serve again."""
     victim = COORDINATORS[number % len(COORDINATORS)]
-    until(lambda: are_spread(cluster), "the shards are spread")
-    owned, shards = owners(cluster), len(owners(cluster))
-    its = [each for each in members if owned[partition_for(each.group_id, shards)] == victim]
+    until(lambda: are_spread(cluster.data_dir, COORDINATORS), "the shards are spread")
+    owned = owners(cluster.data_dir)
+    its = [each for each in members if owned[partition_for(each.group_id, len(owned))] == victim]
     outcome.fenced += sum(code != 0 for code in beats.codes(members))
     assert not any([commit(raw, each, number) for each in its]), "an offset was refused"
     mark, pid = cluster.now, cluster.process_id("coordinator", victim)

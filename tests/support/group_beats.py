@@ -3,21 +3,26 @@
 from __future__ import annotations
 
 import selectors
+import sqlite3
 import struct
 import time
-from collections import deque
-from collections.abc import Iterable, Sequence
+from collections import Counter, deque
+from collections.abc import Collection, Iterable, Sequence
+from contextlib import closing
 from dataclasses import dataclass
+from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self
 
+from support.groups import subscription
 from support.raw import Raw, build, framed, request_header
-from support.waiting import until
+from support.waiting import HUNG_S, until
+from tailrace.kafka.topics import GROUP_METADATA_TOPIC
 from tailrace.net.address import Address
 
 HEARTBEAT: Final = 68
 VERSION: Final = 1
-FIND_COORDINATOR: Final = 10
+FIND_COORDINATOR, JOIN_GROUP, CLASSIC_HEARTBEAT, SYNC_GROUP = 10, 11, 12, 14
 _AWAY: Final = (14, 15, 16)  # COORDINATOR_LOAD_IN_PROGRESS, COORDINATOR_NOT_AVAILABLE, NOT_COORDINATOR
 _ERROR_AT: Final = 9  # behind the correlation id, the header's tagged fields and the throttle time
 _AGAIN_S: Final = 0.02  # before a group that was refused is asked again
@@ -44,9 +49,12 @@ def beat(group_id: str, member_id: str, epoch: int, **fields: Any) -> Any:
 
 def member(group_id: str, member_id: str, epoch: int) -> Member:
     """A member as it is in its epoch."""
-    header = request_header(HEARTBEAT, VERSION, 1, "beats", flexible=True)
-    frame = framed(header + beat(group_id, member_id, epoch).encode(version=VERSION))
-    return Member(group_id, member_id, epoch, frame)
+    return _member(group_id, member_id, epoch, beat(group_id, member_id, epoch), VERSION)
+
+
+def _member(group_id: str, member_id: str, epoch: int, heartbeat: Any, version: int) -> Member:
+    header = request_header(type(heartbeat).API_KEY, version, 1, "beats", flexible=True)
+    return Member(group_id, member_id, epoch, framed(header + heartbeat.encode(version=version)))
 
 
 def join(raw: Raw, group_id: str, member_id: str, topics: Sequence[str]) -> Member:
@@ -62,6 +70,39 @@ def join(raw: Raw, group_id: str, member_id: str, topics: Sequence[str]) -> Memb
     answer = until(lambda: _unless_away(raw.ask(first, VERSION)), f"a member of {group_id} joins")
     assert not answer.error_code, answer
     return member(group_id, member_id, answer.member_epoch)
+
+
+def join_classic(raw: Raw, group_id: str, *topics: str) -> Member:
+    """Joins by the classic protocol, as the only member, and returns it in its generation."""
+    protocols = [{"name": "range", "metadata": subscription(*topics)}]
+    asked = {"group_id": group_id, "session_timeout_ms": 600_000, "rebalance_timeout_ms": 60_000}
+    asked |= {"group_instance_id": None, "protocol_type": "consumer", "protocols": protocols, "reason": None}
+
+    def answered(member_id: str) -> Any:
+        request = build(JOIN_GROUP, member_id=member_id, **asked)
+        return until(lambda: _unless_away(raw.ask(request, 9)), f"a member of {group_id} joins")
+
+    joined = answered(answered("").member_id)
+    assert not joined.error_code, joined
+    who = {"group_id": group_id, "generation_id": joined.generation_id, "member_id": joined.member_id}
+    who["group_instance_id"] = None
+    share = [{"member_id": joined.member_id, "assignment": b""}]
+    named = {"protocol_type": "consumer", "protocol_name": "range"}
+    assert not raw.ask(build(SYNC_GROUP, **who, **named, assignments=share), 5).error_code
+    return _member(group_id, joined.member_id, joined.generation_id, build(CLASSIC_HEARTBEAT, **who), 4)
+
+
+def owners(data_dir: Path) -> dict[int, int]:
+    """The coordinator of each shard of groups, by the metadata of a cluster of `up`."""
+    with closing(sqlite3.connect(data_dir / "metadata.db")) as database:
+        rows = database.execute("select partition_id, owner from shards where topic = ?", (GROUP_METADATA_TOPIC,))
+        return dict(rows.fetchall())
+
+
+def are_spread(data_dir: Path, coordinators: Collection[int]) -> bool:
+    """Whether the coordinators have equal numbers of shards."""
+    counts = Counter(owners(data_dir).values())
+    return counts.keys() == set(coordinators) and max(counts.values()) - min(counts.values()) <= 1
 
 
 def _unless_away(answer: Any) -> Any:
@@ -100,8 +141,8 @@ class Beats:
         found = {lane: [_code(self._lanes[lane].receive_frame()) for _ in some] for lane, some in rows.items()}
         return [found[number % len(self._lanes)][number // len(self._lanes)] for number in range(len(members))]
 
-    def until_answered(self, members: Iterable[Member], timeout_s: float = 60) -> dict[str, float]:
-        """When each group was first answered without an error, by time.monotonic(); a refused one is asked again."""
+    def until_answered(self, members: Iterable[Member], timeout_s: float = HUNG_S) -> dict[str, float]:
+        """When each group was first answered, by time.monotonic(); one without a coordinator is asked again."""
         waiting = [deque[Member]() for _ in self._lanes]
         for number, each in enumerate(members):
             waiting[number % len(self._lanes)].append(each)
@@ -122,10 +163,11 @@ class Beats:
                 for key, _ in selector.select(_AGAIN_S / 4):
                     number = key.data
                     code, each = _code(self._lanes[number].receive_frame()), asked[number].popleft()
-                    if code:
+                    if code in _AWAY:
                         waiting[number].append(each)
                         again_at[number] = time.monotonic() + _AGAIN_S
                     else:
+                        assert not code, f"{each.group_id} is refused with {code}"
                         answered[each.group_id] = time.monotonic()
         return answered
 

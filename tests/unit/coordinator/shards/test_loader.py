@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import random
 from collections.abc import Sequence
 from dataclasses import replace
@@ -123,3 +124,24 @@ async def test_a_load_leads_to_what_each_record_in_turn_leads_to() -> None:
                 one.apply(EndOfTransaction(producer, True, 0))
         assert offsets_of(machine) == offsets_of(expected), seed
         assert set(machine.groups) == set(expected.groups), seed
+
+
+async def test_the_loop_turns_while_a_large_shard_is_loaded() -> None:
+    """Other shards answer meanwhile. The loop turns each 2 ms of processor time, and this takes some 100 ms of it."""
+    rows = [KIND.encode(OffsetCommitted("one", f"topic-{n}", 0, n)) for n in range(20_000)]
+    log = WrittenLog([])
+    log.raw, log.end = bytes(build([Record(at, 1, *row) for at, row in enumerate(rows)])), len(rows)
+    machine = KIND.machine(CONFIG)
+    loading = asyncio.ensure_future(CoordinatorLoader(log, KIND, machine, unexpected).load())
+    turns = 0
+    while not loading.done():
+        await asyncio.sleep(0)
+        turns += 1
+    await loading
+    assert len(offsets_of_one(machine)) == len(rows)
+    assert turns > 10
+
+
+def offsets_of_one(machine: Any) -> dict[Any, Any]:
+    assert isinstance(machine, GroupMachine)
+    return dict(machine.offsets.of_group("one"))

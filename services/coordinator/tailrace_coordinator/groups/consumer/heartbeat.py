@@ -7,7 +7,7 @@ is wanted (assignment epoch), and what this member owns (member epoch).
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Final
 
 from tailrace.coordination.consumer_group_records import ConsumerGroupMemberMetadata
 from tailrace.errors import ApiError, ErrorCode
@@ -26,6 +26,8 @@ from tailrace_coordinator.groups.decision import GroupDecision, heartbeat_key, r
 from tailrace_coordinator.groups.group import Groups
 from tailrace_coordinator.groups.modern.assignment import Owned
 from tailrace_coordinator.groups.modern.reconciliation import Current, MemberState
+
+_NOT_SAID: Final = (None,) * 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +64,7 @@ class Heartbeat:
             request.subscribed_topic_regex,
             request.server_assignor,
         )
-        is_silent = request.rebalance_timeout_ms == -1 and all(field is None for field in optional_fields)
+        is_silent = request.rebalance_timeout_ms == -1 and optional_fields == _NOT_SAID
         is_same_client = (self.client_id, self.client_host) == (known.client_id, known.client_host)
         return not (is_silent and is_same_client and known.classic_member_metadata is None)
 
