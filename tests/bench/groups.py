@@ -20,7 +20,18 @@ from bench.quiet import process_seconds
 from bench.report import say
 from bench.section import Section
 from support import kafka_peer
-from support.group_beats import JOIN_GROUP, SYNC_GROUP, Beats, Member, beat, join, join_classic, make_topic, member
+from support.group_beats import (
+    AWAY,
+    JOIN_GROUP,
+    SYNC_GROUP,
+    Beats,
+    Member,
+    beat,
+    join,
+    join_classic,
+    make_topic,
+    member,
+)
 from support.groups import subscription
 from support.raw import build
 from support.targets import pss_bytes
@@ -44,6 +55,7 @@ LANES: Final = 8
 AT_ONCE: Final = 100  # requests of a connection that are not answered yet
 HEARTBEATS: Final = 10_000  # of a round
 TOPIC: Final = "large"
+BATCH: Final = 5_000  # records of a batch of the shard that is loaded
 
 
 @dataclass
@@ -104,18 +116,7 @@ def heartbeats(server: Server, options: Namespace) -> None:
         lanes = Lanes(server.bootstrap)
         each = options.members // options.groups
         wanted = [(group, f"{group}-{number}") for number in range(each) for group in groups]
-        first = [
-            beat(
-                group,
-                name,
-                0,
-                rebalance_timeout_ms=60_000,
-                subscribed_topic_names=["no-such-topic"],
-                topic_partitions=[],
-            )
-            for group, name in wanted
-        ]
-        epochs = settled(lanes, wanted, [answer.member_epoch for answer in lanes.ask(first, 1)])
+        epochs = settled(lanes, wanted, entered(lanes, wanted))
         lanes.close()
         new = [member(group, name, epoch) for (group, name), epoch in zip(wanted, epochs, strict=True)]
         server.figures["memory of one member of 10,000 (coordinator)"] = (
@@ -148,6 +149,19 @@ def sweep(beats: Beats, members: Sequence[Member]) -> None:
     for first in range(0, len(members), LANES * AT_ONCE):
         codes = beats.codes(members[first : first + LANES * AT_ONCE])
         assert not any(codes), set(codes)
+
+
+def entered(lanes: Lanes, wanted: Sequence[tuple[str, str]]) -> list[int]:
+    """The first epochs of members that join; one that the coordinator has no room for yet asks again."""
+    said = {"rebalance_timeout_ms": 60_000, "subscribed_topic_names": ["no-such-topic"], "topic_partitions": []}
+    epochs: dict[tuple[str, str], int] = {}
+    while left := [each for each in wanted if each not in epochs]:
+        answers = lanes.ask([beat(group, name, 0, **said) for group, name in left], 1)
+        assert {answer.error_code for answer in answers} <= {0, *AWAY}
+        epochs |= {
+            each: answer.member_epoch for each, answer in zip(left, answers, strict=True) if not answer.error_code
+        }
+    return [epochs[each] for each in wanted]
 
 
 def settled(lanes: Lanes, wanted: Sequence[tuple[str, str]], epochs: list[int]) -> list[int]:
@@ -272,22 +286,24 @@ def listed(server: Server, options: Namespace) -> None:
 
 
 class WrittenLog:
-    """A partition of offsets, in batches that are made when they are read."""
+    """A partition of offsets, with batches that are made before they are read."""
 
     def __init__(self, count: int) -> None:
         self.count = count
+        self._batches = {offset: self._batch(offset) for offset in range(0, count, BATCH)}
+
+    def _batch(self, offset: int) -> bytes:
+        encode = group_records.encode
+        numbers = range(offset, min(self.count, offset + BATCH))
+        rows = (OffsetCommitted(f"g{at % 1_000}", f"topic-{at // 100_000}", at // 1_000 % 100, at) for at in numbers)
+        records = [Record(at, 1, *encode(row)) for at, row in enumerate(rows)]
+        return bytes(build_batch(records, base_offset=offset))
 
     async def fence(self) -> Barrier:
         return Barrier(self.count - 1, 0, 0)
 
     async def read(self, offset: int) -> bytes:
-        encode = group_records.encode
-        rows = (
-            OffsetCommitted(f"g{at % 1_000}", f"topic-{at // 100_000}", at // 1_000 % 100, at)
-            for at in range(offset, min(self.count, offset + 5_000))
-        )
-        records = [Record(at, 1, *encode(row)) for at, row in enumerate(rows)]
-        return bytes(build_batch(records, base_offset=offset))
+        return self._batches[offset]
 
     async def append(self, batch: ShardBatch, base_offset: int, now_ms: int) -> int:
         raise NotImplementedError
@@ -296,8 +312,6 @@ class WrittenLog:
 async def loading(count: int) -> tuple[float, float]:
     """Seconds to load a shard of so many offsets, and the longest time in ms that the event loop was held meanwhile."""
     log = WrittenLog(count)
-    batches = {offset: await log.read(offset) for offset in range(0, count, 5_000)}
-    log.read = lambda offset: asyncio.sleep(0, batches[offset])  # type: ignore[method-assign]
     shard_kind = KINDS[GROUP_METADATA_TOPIC]
     machine = GroupMachine(GroupConfig())
     loader = CoordinatorLoader(log, shard_kind, machine, lambda offset, bad: None)

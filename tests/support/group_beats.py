@@ -23,7 +23,7 @@ from tailrace.net.address import Address
 HEARTBEAT: Final = 68
 VERSION: Final = 1
 FIND_COORDINATOR, JOIN_GROUP, CLASSIC_HEARTBEAT, SYNC_GROUP = 10, 11, 12, 14
-_AWAY: Final = (14, 15, 16)  # COORDINATOR_LOAD_IN_PROGRESS, COORDINATOR_NOT_AVAILABLE, NOT_COORDINATOR
+AWAY: Final = (14, 15, 16)  # COORDINATOR_LOAD_IN_PROGRESS, COORDINATOR_NOT_AVAILABLE, NOT_COORDINATOR
 _ERROR_AT: Final = 9  # behind the correlation id, the header's tagged fields and the throttle time
 _AGAIN_S: Final = 0.02  # before a group that was refused is asked again
 
@@ -107,7 +107,7 @@ def are_spread(data_dir: Path, coordinators: Collection[int]) -> bool:
 
 def _unless_away(answer: Any) -> Any:
     """The answer, unless there is no coordinator at the moment."""
-    return None if answer.error_code in _AWAY else answer
+    return None if answer.error_code in AWAY else answer
 
 
 def make_topic(raw: Raw) -> None:
@@ -163,7 +163,7 @@ class Beats:
                 for key, _ in selector.select(_AGAIN_S / 4):
                     number = key.data
                     code, each = _code(self._lanes[number].receive_frame()), asked[number].popleft()
-                    if code in _AWAY:
+                    if code in AWAY:
                         waiting[number].append(each)
                         again_at[number] = time.monotonic() + _AGAIN_S
                     else:
