@@ -110,6 +110,7 @@ def test_records_are_chosen_and_shown_as_kcat_does(cluster: Cluster) -> None:
     assert read.splitlines() == ["parts-1@1 b=(-1) src=cli", "parts-1@2 c=3(1) src=cli"]
     assert run(cluster, "consume", "parts", "-p", "1", "-o", "1", "-e", "-c", "1") == "null\n"
     assert run(cluster, "consume", "parts", "-o", "s@2001-01-01", "-o", "e@2002-01-01", "-e") == ""
+    assert run(cluster, "consume", "parts", "-p", "1", "-o", "0", "-e", "--filter", "offset == 1") == "null\n"
     said = run(cluster, "consume", "parts", "-o", "3", "-e", status=1)
     assert said == "parts-0: offset 3 is not in the log, which has 0 to 0\n"
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Final
+from functools import lru_cache
+from typing import Any, Final
 
 # Both bound the time that a search takes: RE2 takes most for classes such as \pL.
 _MOST_CHARACTERS: Final = 256
@@ -12,6 +13,13 @@ _MOST_PROGRAM_BYTES: Final = 1 << 16
 
 def matching_topics(expression: str, names: Iterable[str]) -> list[str]:
     """The names that match, in order. Raises ValueError for what is no expression, or one that is too large."""
+    pattern = compiled(expression)
+    return sorted(name for name in names if pattern.fullmatch(name))
+
+
+@lru_cache(maxsize=16)
+def compiled(expression: str) -> Any:
+    """A pattern of RE2 whose cost is bounded. Raises ValueError likewise."""
     import re2  # here, as few that import this module need it
 
     if len(expression) > _MOST_CHARACTERS:
@@ -20,7 +28,6 @@ def matching_topics(expression: str, names: Iterable[str]) -> list[str]:
     options.log_errors = False
     options.max_mem = _MOST_PROGRAM_BYTES
     try:
-        pattern = re2.compile(expression, options)
+        return re2.compile(expression, options)
     except re2.error:
         raise ValueError(f"{expression}: not a regular expression in RE2's syntax") from None
-    return sorted(name for name in names if pattern.fullmatch(name))

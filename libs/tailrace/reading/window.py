@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from functools import partial
+from itertools import islice
 from typing import Final, NamedTuple, Protocol, TypeVar
 
 from tailrace.clock import Clock
@@ -15,6 +16,7 @@ from tailrace.reading.reader import TopicReader
 from tailrace.records.record import Record
 
 _POLL_MS: Final = 1_000
+_RECORDS_AT_ONCE: Final = 500  # then others that need the thread have their turn
 _RECORD_BYTES: Final = 16  # of a record without key, value and headers
 T = TypeVar("T")
 Matches = Callable[[int, Record], bool]
@@ -83,7 +85,8 @@ class WindowReader:
                     cursor.end = None
             polled = await self._reader.poll(round(max(1, min(_POLL_MS, wait_ms - spent_ms))) if waits else 0)
             try:
-                await self._run(partial(window.take, polled))
+                while await self._run(partial(window.take, polled)):
+                    pass
             except Exception:
                 if not window.found:
                     raise
@@ -116,9 +119,10 @@ class _Window:
             or self.scanned_bytes >= bounds.scanned_bytes
         )
 
-    def take(self, polled: Iterator[tuple[int, Record]]) -> None:
-        """Takes records until there are no more, or no more may be taken; the others are fetched again."""
-        for partition, record in polled:
+    def take(self, polled: Iterator[tuple[int, Record]]) -> bool:
+        """Takes some records; whether there are more that may be taken. What is left is fetched again."""
+        before = self.scanned_records
+        for partition, record in islice(polled, _RECORDS_AT_ONCE):
             size = size_of(record)
             self.scanned_records += 1
             self.scanned_bytes += size
@@ -126,7 +130,8 @@ class _Window:
                 self.found.append(FoundRecord(partition, record))
                 self.found_bytes += size
             if self.is_full:
-                return
+                return False
+        return self.scanned_records - before == _RECORDS_AT_ONCE
 
 
 def size_of(record: Record) -> int:

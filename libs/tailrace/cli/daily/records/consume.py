@@ -18,6 +18,7 @@ from tailrace.reading.cursor import Cursor
 from tailrace.reading.json_lines import written
 from tailrace.reading.member import GroupMember
 from tailrace.reading.reader import Gap, TopicReader
+from tailrace.reading.record_filter import OF_A_COMMAND, RecordFilter
 from tailrace.reading.record_format import RecordFormat
 from tailrace.reading.start import EARLIEST, LATEST, LATEST_TIMESTAMP, Start, parse_start, parse_time
 from tailrace.records.record import Record
@@ -52,6 +53,10 @@ def consume(
     committed: Annotated[
         bool, typer.Option("--read-committed", help="leave out transactions that are open or aborted")
     ] = False,
+    expression: Annotated[
+        str | None,
+        typer.Option("--filter", metavar="CEL", help="print those alone for which it is true, as 'value.amount > 10'"),
+    ] = None,
     key: Annotated[bool, typer.Option("--key", help="print the key and a tab before the value")] = False,
     template: Annotated[
         str | None, typer.Option("--format", "-f", metavar="FORMAT", help="as kcat's: %t %p %o %T %k %K %s %S %h \\n")
@@ -62,6 +67,7 @@ def consume(
     """Print each record's value as one line, until Ctrl-C, --count or --exit; null is printed as null."""
     start, until = _window(offsets or [], beginning=beginning, follow=follow)
     line = _line(template, with_key=key, as_data=as_data)
+    matches = _filter(expression)
     if group is not None and (partitions or until is not None or start not in {EARLIEST, LATEST}):
         raise typer.BadParameter("--group goes on where the group is: without -p, --exit, and -o at a place")
     with nodes(bootstrap, lasting=True) as cluster:
@@ -82,7 +88,7 @@ def consume(
                 reader.assign(_cursors(cluster, reader, start, until, partitions))
             try:
                 if count != 0:
-                    _print(topic, _polls(cluster, member or reader), count, line)
+                    _print(topic, _polls(cluster, member or reader), count, line, matches)
             except (KeyboardInterrupt, BrokenPipeError):
                 pass
             except (RefusedError, ApiError):
@@ -92,6 +98,8 @@ def consume(
             _leave(cluster, member)
         finally:
             cluster.run(reader.close())
+            if matches is not None and matches.failures:
+                say(f"left out {matches.failures} records: --filter failed, first at {matches.first_failure}", err=True)
 
 
 def _member(cluster: Nodes, reader: TopicReader, group: str, topic: str, start: Start) -> GroupMember:
@@ -131,6 +139,15 @@ def _cursors(
         raise RefusedError(str(wrong)) from None
 
 
+def _filter(expression: str | None) -> RecordFilter | None:
+    if expression is None:
+        return None
+    try:
+        return RecordFilter(expression, OF_A_COMMAND)
+    except ValueError as wrong:
+        raise typer.BadParameter(f"--{wrong}") from None
+
+
 def _line(template: str | None, *, with_key: bool, as_data: bool) -> Line:
     """How a record is printed."""
     if sum((template is not None, with_key, as_data)) > 1:
@@ -161,12 +178,16 @@ def _polls(cluster: Nodes, reader: TopicReader | GroupMember) -> Iterator[Polled
         yield cluster.run(reader.poll(_WAIT_MS))
 
 
-def _print(topic: str, polls: Iterator[Polled], count: int | None, line: Line) -> None:
+def _print(
+    topic: str, polls: Iterator[Polled], count: int | None, line: Line, matches: RecordFilter | None = None
+) -> None:
     out = sys.stdout.buffer
     on_terminal = sys.stdout.isatty()
     number = 0
     for polled in polls:
         for partition, record in polled:
+            if matches is not None and not matches(partition, record):
+                continue
             text = line(topic, partition, record)
             out.write(for_terminal(text) if on_terminal else text)
             number += 1

@@ -49,6 +49,10 @@ class RecordsQuery(BaseModel):
     ] = 1 << 20
     max_scanned_records: Annotated[int, Field(ge=1, le=SCANNED_RECORDS_MAX, description="records to look at")] = 10_000
     max_scanned_bytes: Annotated[int, Field(ge=1, le=SCANNED_BYTES_MAX, description="bytes to look at")] = 16 << 20
+    filter: Annotated[
+        str | None,
+        Field(min_length=1, description="an expression of CEL about key, value, headers, offset, partition, timestamp"),
+    ] = None
     isolation: Literal["read_uncommitted", "read_committed"] = "read_uncommitted"
     key_encoding: Encoding = Encoding.AUTO
     value_encoding: Encoding = Encoding.AUTO
@@ -110,5 +114,7 @@ class RecordList(BaseModel):
     cursor: str
     scanned_records: int
     scanned_bytes: int
+    filter_failures: int | None  # records that the filter could not judge, which are left out; null without one
+    first_filter_failure: str | None  # PARTITION:OFFSET and why
     partitions: list[ReadPartition]
     gaps: list[OffsetGap]

@@ -11,7 +11,7 @@ from tailrace.reading.positions import written
 from tailrace.reading.window import Bounds, FoundRecord
 from tailrace_gateway.rest.reading.models import RecordsQuery
 from tailrace_gateway.rest.reading.reading import Reading, ReadingWish, open_reading
-from tailrace_gateway.rest.reading.resources import Encodings, record_of
+from tailrace_gateway.rest.reading.resources import record_of
 from tailrace_gateway.rest.scope import ClusterScope, Part
 
 PAGE_MS: Final = 20_000  # less than a request may take, so that the next page is named
@@ -27,6 +27,15 @@ async def page(scope: ClusterScope, here: tuple[Part, ...], wish: ReadingWish, q
     return await scope.backend.run(partial(_page, url, at_end, wish, query, reading, found))
 
 
+def filter_state(reading: Reading) -> dict[str, object]:
+    """What a filter could not judge."""
+    matches = reading.matches
+    return {
+        "filter_failures": None if matches is None else matches.failures,
+        "first_filter_failure": None if matches is None else matches.first_failure,
+    }
+
+
 def _page(
     url: str, at_end: bool, wish: ReadingWish, query: RecordsQuery, reading: Reading, found: list[FoundRecord]
 ) -> bytes:
@@ -34,17 +43,17 @@ def _page(
     cursor = written(positions)
     given = query.model_dump(mode="json", by_alias=True, exclude_unset=True)
     going_on = {**{name: given[name] for name in given if name not in ("from", "partitions")}, "cursor": cursor}
-    encodings = Encodings(query.key_encoding, query.value_encoding)
     answer = {
         "kind": "TailraceRecordList",
         "metadata": {
             "self": f"{url}?{urlencode(given)}" if given else url,
             "next": None if at_end else f"{url}?{urlencode(going_on)}",
         },
-        "data": [record_of(wish.topic, one, encodings) for one in found],
+        "data": [record_of(wish.topic, one, wish.encodings) for one in found],
         "cursor": cursor,
         "scanned_records": reading.window.scanned_records,
         "scanned_bytes": reading.window.scanned_bytes,
+        **filter_state(reading),
         "partitions": [
             {
                 "partition_id": index,

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
+from functools import partial
 from http import HTTPStatus
 from typing import Final, NamedTuple
 
 from tailrace.reading.cursor import Cursor
 from tailrace.reading.positions import parse, parse_partitions
 from tailrace.reading.reader import Gap, TopicReader
+from tailrace.reading.record_filter import OF_A_SERVICE, RecordFilter
 from tailrace.reading.start import EARLIEST, LATEST, LATEST_TIMESTAMP, Start, parse_start, parse_time
 from tailrace.reading.window import WindowReader
 from tailrace_gateway.rest.errors import plain, unknown_topic
 from tailrace_gateway.rest.reading.models import PARTITIONS_MAX, RecordsQuery
 from tailrace_gateway.rest.reading.nodes import ImageNodes
+from tailrace_gateway.rest.reading.resources import Encodings
 from tailrace_gateway.rest.scope import ClusterScope
 
 _PATIENCE_MS: Final = 5_000
@@ -30,6 +33,8 @@ class ReadingWish(NamedTuple):
     partitions: list[int]
     positions: dict[int, int]
     committed: bool
+    filter: str | None
+    encodings: Encodings
 
 
 class Reading(NamedTuple):
@@ -39,6 +44,7 @@ class Reading(NamedTuple):
     starts: dict[int, int]
     ends: dict[int, int | None]
     gaps: list[Gap]
+    matches: RecordFilter | None
 
 
 def wish_of(
@@ -59,7 +65,10 @@ def wish_of(
         raise plain(HTTPStatus.BAD_REQUEST, f"Bad Request: {wrong}") from None
     if any(index >= count for index in wanted):
         raise unknown_topic()
-    return ReadingWish(topic, start, until, wanted, positions, query.isolation == "read_committed")
+    encodings = Encodings(query.key_encoding, query.value_encoding)
+    return ReadingWish(
+        topic, start, until, wanted, positions, query.isolation == "read_committed", query.filter, encodings
+    )
 
 
 def _partitions(partition: int | None, listed: str | None, positions: dict[int, int], count: int) -> list[int]:
@@ -84,6 +93,7 @@ def _partitions(partition: int | None, listed: str | None, positions: dict[int, 
 async def open_reading(scope: ClusterScope, wish: ReadingWish) -> AsyncIterator[Reading]:
     """Raises RestError for an offset outside of the log, and what the reader raises."""
     gaps: list[Gap] = []
+    matches = await scope.backend.run(partial(_filter_of, wish))  # its library is imported by the first one
     connections = scope.backend.connect_for(wish.topic)
     reader = TopicReader(
         ImageNodes(scope.backend, connections, scope.topic(wish.topic).topic_id),
@@ -98,10 +108,21 @@ async def open_reading(scope: ClusterScope, wish: ReadingWish) -> AsyncIterator[
         cursors = await _cursors(reader, wish)
         starts = {cursor.partition: cursor.offset for cursor in cursors}
         ends = {cursor.partition: cursor.end for cursor in cursors}
-        yield Reading(WindowReader(reader, cursors, scope.clock, scope.backend.run), starts, ends, gaps)
+        window = WindowReader(reader, cursors, scope.clock, scope.backend.run, matches)
+        yield Reading(window, starts, ends, gaps, matches)
     finally:
         await reader.close()
         await connections.close()
+
+
+def _filter_of(wish: ReadingWish) -> RecordFilter | None:
+    """Raises RestError that points at the place."""
+    if wish.filter is None:
+        return None
+    try:
+        return RecordFilter(wish.filter, OF_A_SERVICE, wish.encodings.key, wish.encodings.value)
+    except ValueError as wrong:
+        raise plain(HTTPStatus.BAD_REQUEST, f"Bad Request: {wrong}") from None
 
 
 async def _cursors(reader: TopicReader, wish: ReadingWish) -> Sequence[Cursor]:

@@ -19,9 +19,10 @@ from tailrace.reading.positions import written
 from tailrace.reading.window import Bounds, FoundRecord
 from tailrace_gateway.rest.errors import as_rest_error, body_of
 from tailrace_gateway.rest.reading.models import RecordsQuery
+from tailrace_gateway.rest.reading.page import filter_state
 from tailrace_gateway.rest.reading.places import ReadingPlaces
 from tailrace_gateway.rest.reading.reading import Reading, ReadingWish, open_reading
-from tailrace_gateway.rest.reading.resources import Encodings, record_of
+from tailrace_gateway.rest.reading.resources import record_of
 from tailrace_gateway.rest.scope import ClusterScope
 
 STREAM_MS_MAX: Final = 600_000  # then the client connects again, and its user is asked for anew
@@ -85,22 +86,31 @@ async def _disconnected(receive: Receive, sending: asyncio.Task[None]) -> None:
 async def events(scope: ClusterScope, wish: ReadingWish, query: RecordsQuery) -> AsyncIterator[bytes]:
     """The stream's bytes, group by group; the first comes once the reading is open. A later error is the last event."""
     bounds = Bounds(query.limit, query.max_bytes, query.max_scanned_records, query.max_scanned_bytes, HEARTBEAT_MS)
-    encodings = Encodings(query.key_encoding, query.value_encoding)
     async with open_reading(scope, wish) as reading:
         yield _RETRY
         began_ms = scope.clock.monotonic_ms()
         try:
             while scope.clock.monotonic_ms() - began_ms < STREAM_MS_MAX:
                 found = await reading.window.read(bounds, HEARTBEAT_MS)
-                yield await scope.backend.run(partial(_group, wish, reading, found, encodings)) if found else _HEARTBEAT
+                yield await scope.backend.run(partial(_group, wish, reading, found)) if found else _HEARTBEAT
+                if wish.filter is not None:
+                    yield _progress(reading)
         except Exception as wrong:  # noqa: BLE001 — the status is sent
             yield _event("error", body_of(as_rest_error(wrong)))
 
 
-def _group(wish: ReadingWish, reading: Reading, found: list[FoundRecord], encodings: Encodings) -> bytes:
-    rows = [_event("record", record_of(wish.topic, one, encodings)) for one in found]
+def _group(wish: ReadingWish, reading: Reading, found: list[FoundRecord]) -> bytes:
+    rows = [_event("record", record_of(wish.topic, one, wish.encodings)) for one in found]
     rows[-1] = f"id: {written(reading.window.positions)}\n".encode() + rows[-1]
     return b"".join(rows)
+
+
+def _progress(reading: Reading) -> bytes:
+    """Where a stream with a filter stands, also where it finds nothing."""
+    window = reading.window
+    scanned = {"scanned_records": window.scanned_records, "scanned_bytes": window.scanned_bytes}
+    cursor = written(window.positions)
+    return f"id: {cursor}\n".encode() + _event("progress", {"cursor": cursor, **scanned, **filter_state(reading)})
 
 
 def _event(name: str, data: object) -> bytes:

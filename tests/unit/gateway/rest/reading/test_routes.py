@@ -215,3 +215,33 @@ async def test_readings_of_one_address_have_a_bound(backend: MemoryBackend) -> N
             for accept in ("application/json", "text/event-stream"):
                 assert (await http.get(URL, headers={"accept": accept})).status_code == 503
         assert (await http.get(URL)).status_code == 200
+
+
+async def test_a_filter_leaves_records_out_and_says_how_many_it_looked_at(http: httpx.AsyncClient) -> None:
+    page = await get(http, filter='value.n == 1 && key == "k"')
+    assert places(page) == [(0, 1), (1, 1)]
+    assert (page["scanned_records"], page["filter_failures"], page["first_filter_failure"]) == (6, 0, None)
+
+
+async def test_a_filter_goes_on_with_the_next_page(http: httpx.AsyncClient) -> None:
+    page = await get(http, filter="value.n == 2", max_scanned_records=2)
+    found, pages = places(page), 1
+    while page["metadata"]["next"] is not None:
+        page = await get(http, page["metadata"]["next"])
+        found += places(page)
+        pages += 1
+    assert sorted(found) == [(0, 2), (1, 2)]
+    assert pages == 3
+
+
+async def test_what_a_filter_cannot_judge_is_counted(http: httpx.AsyncClient) -> None:
+    page = await get(http, f"{TOPIC}/partitions/1/records", filter="value.m == 1")
+    assert (page["data"], page["filter_failures"]) == ([], 3)
+    assert page["first_filter_failure"] == "1:0: there is no field 'm'"
+
+
+async def test_a_filter_that_is_wrong_is_refused(http: httpx.AsyncClient, backend: MemoryBackend) -> None:
+    answer = await http.get(URL, params={"filter": "value.n =="})
+    assert answer.status_code == 400
+    assert "at 11: Syntax error" in answer.json()["message"]
+    assert backend.connections == 0

@@ -132,3 +132,15 @@ async def test_a_stream_ends_after_its_time(backend: MemoryBackend) -> None:
         pass
     await client.running
     assert clock.monotonic_ms() == STREAM_MS_MAX
+
+
+async def test_a_stream_with_a_filter_says_where_it_stands(backend: MemoryBackend) -> None:
+    clock = ManualClock()
+    backend.on_wait = lambda: clock.advance(1_000)
+    client = Client(backend, clock, "from=earliest&filter=value%3D%3D%22new%22")
+    await client.next()
+    assert await client.next() == ": heartbeat\n\n"
+    found = fields(await client.next())
+    assert (found["id"], found["event"]) == ("0:1", "progress")
+    assert json.loads(found["data"])["scanned_records"] == 1
+    await client.go()
