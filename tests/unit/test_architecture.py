@@ -119,7 +119,7 @@ CLOCK_CALLS = {
 }
 SLEEPS = {("asyncio", "sleep"), ("time", "sleep"), ("trio", "sleep"), ("anyio", "sleep"), ("gevent", "sleep")}
 RANDOM_IDS = {"uuid1", "uuid4"}
-MOST_ANY = 1066
+MOST_ANY = 912
 # A full /tmp stops no role: a command, the helper for tests and the Spark jobs make temporary files.
 TEMPORARY = {"libs/tailrace/cli/files/exporting.py", "libs/tailrace/testing/cluster.py"}
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias
 from uuid import UUID
 
 from tailrace.access.authorizer import Authorized, AuthorizedByType, Denied
@@ -19,7 +19,7 @@ from tailrace.errors import ErrorCode
 # The name of a topic by its id; None: there is none, and the handler says so.
 TopicName: TypeAlias = Callable[[UUID], str | None]
 # Of a message or row of any API, and its version: the resource's name; None: it needs no right.
-NameOf: TypeAlias = Callable[[Any, int, TopicName], str | None]
+NameOf: TypeAlias = Callable[[object, int, TopicName], str | None]
 
 
 class Access(NamedTuple):
@@ -116,7 +116,7 @@ class Whole(Check):
         return Left(None, [RefusedPart(request, FAILED[self.resource_type], denied)])
 
 
-TypeOf: TypeAlias = Callable[[Any], ResourceType | None]
+TypeOf: TypeAlias = Callable[[object], ResourceType | None]
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,6 @@ import os
 import select
 from collections import deque
 from collections.abc import Callable
-from typing import Any
 
 _COLOURS = (36, 33, 32, 35, 34, 96, 93, 92, 95, 94)
 _WAITING_BYTES_MAX = 1 << 20
@@ -85,14 +84,14 @@ class Screen:
     def log(self, name: str, line: bytes) -> None:
         self.err.write(self._prefixes.get(name, b"") + line + b"\n")
 
-    def event(self, sentence: str, /, **fields: Any) -> None:
+    def event(self, sentence: str, /, **fields: object) -> None:
         """One piece of news: the sentence for people, the fields for programs."""
         if self._as_json:
             self.out.write(json.dumps({**fields, "sentence": sentence}).encode() + b"\n")
         else:
             self.out.write(sentence.encode() + b"\n")
 
-    def child_event(self, name: str, sentence: str, /, **fields: Any) -> None:
+    def child_event(self, name: str, sentence: str, /, **fields: object) -> None:
         """News about one child: among its log lines for people, an event for programs."""
         if self._as_json:
             self.event(f"{name} {sentence}", **fields)

@@ -189,7 +189,7 @@ def _fields(cls: type, plain: Iterable[_Field], tagged: Iterable[_Tagged] = ()) 
             kind.write(out, getattr(value, name))
         out += tagged_bytes(tagged_of(value)) if tagged_of is not None else b"\0"
 
-    def read(reader: _Reader) -> Any:
+    def read(reader: _Reader) -> object:
         values = {name: kind.read(reader) for name, kind in plain}
         for _ in range(reader.uvarint()):
             tag, size = reader.uvarint(), reader.uvarint()

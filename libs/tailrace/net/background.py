@@ -6,13 +6,13 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
-from typing import Any, TypeVar
+from typing import TypeVar
 
 T = TypeVar("T")
 
 
 @asynccontextmanager
-async def in_background(work: Coroutine[Any, Any, None]) -> AsyncIterator[None]:
+async def in_background(work: Coroutine[None, None, None]) -> AsyncIterator[None]:
     """Runs work while open and cancels it at the end. If it fails, the body is cancelled and the failure raised.
 
     Unlike a TaskGroup it raises the failure itself, so that a refusal stays the sentence it was.
@@ -35,7 +35,7 @@ async def in_background(work: Coroutine[Any, Any, None]) -> AsyncIterator[None]:
             await task
 
 
-def spawn(work: Coroutine[Any, Any, T], held: set[asyncio.Task[T]]) -> asyncio.Task[T]:
+def spawn(work: Coroutine[None, None, T], held: set[asyncio.Task[T]]) -> asyncio.Task[T]:
     """Runs work; the set holds its task until the end, since the event loop itself does not."""
     task = asyncio.get_running_loop().create_task(work)
     held.add(task)

@@ -84,7 +84,7 @@ class Connection(Answering):
         self._closes = False  # whatever is whole is handled now
         self._released = False  # somebody else reads from the transport
         self._known = identity is not None
-        self.state: dict[str, Any] = {}
+        self.state: dict[str, object] = {}
         self.refused_batches: Any = None  # what Produce knows of batches it refused here, while it matters
         self.named: bytes | None = None  # the client id's field every request must carry; None: nobody minds
 
@@ -402,7 +402,7 @@ class Connection(Answering):
     def _begin(self, work: Callable[..., Awaitable[None]], *given: Any) -> None:
         self.core.stops |= BUSY
         self._turn.woke()
-        run: Coroutine[Any, Any, None] = self._run_guarded(work, *given)
+        run: Coroutine[None, None, None] = self._run_guarded(work, *given)
         session = self.session
         if not session.meter.request_limited:
             self._task = asyncio.get_running_loop().create_task(run)

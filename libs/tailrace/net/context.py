@@ -22,7 +22,7 @@ class Connected(Protocol):
 class HotConnection(Connected, Protocol):
     """The connection, as a hot handler sees it: an answer that comes later leaves with `flush`."""
 
-    state: dict[str, Any]
+    state: dict[str, object]
     refused_batches: Any  # what Produce knows of batches it refused here, while it matters
     named: bytes | None
     sends_files: bool

@@ -111,7 +111,7 @@ class Service:
         return key in self.handlers or key in self.hot
 
 
-async def answer(service: Service, request: Any, context: Context) -> Any:
+async def answer(service: Service, request: Any, context: Context) -> object:
     """Runs the handler; always returns a message of the API's response class, or its body."""
     key, version = context.api_key, context.api_version
     try:
@@ -125,7 +125,7 @@ async def answer(service: Service, request: Any, context: Context) -> Any:
         return await service.large.refuse(request, key, version, ErrorCode.UNKNOWN_SERVER_ERROR, None)
 
 
-async def _authorized(service: Service, request: Any, context: Context) -> Any:
+async def _authorized(service: Service, request: Any, context: Context) -> object:
     """The answer to a client that may not do everything: what it may do is done, the rest of the request is refused."""
     key, version = context.api_key, context.api_version
     session = context.connection.session
@@ -147,7 +147,7 @@ async def _authorized(service: Service, request: Any, context: Context) -> Any:
     return response
 
 
-def joined(response: Any, other: Any) -> Any:
+def joined(response: Any, other: Any) -> object:
     """One answer with the rows of both."""
     for name in struct_of(response).fields:
         if type(rows := getattr(other, name, None)) is list and rows:

@@ -83,16 +83,16 @@ class Large:
         with COLLECTIONS.while_in_use(len(frame)):
             yield await self.decode_response(key, version, frame)
 
-    async def decode_response(self, key: int, version: int, frame: bytes | memoryview) -> Any:
+    async def decode_response(self, key: int, version: int, frame: bytes | memoryview) -> object:
         """As codec.decode_response, of a whole frame, likewise; to be let go while the request is still there."""
         return await self.decode_answer(key, version, memoryview(frame)[4:])
 
-    async def decode_answer(self, key: int, version: int, answer: bytes | bytearray | memoryview) -> Any:
+    async def decode_answer(self, key: int, version: int, answer: bytes | bytearray | memoryview) -> object:
         """The same of a frame without its size."""
         work = partial(codec.decode_response, key, version, codec.response_body(key, version, answer))
         return await self.run(work) if len(answer) >= LARGE_BYTES else work()
 
-    async def refuse(self, request: Any, key: int, version: int, code: int, message: str | None = None) -> Any:
+    async def refuse(self, request: Any, key: int, version: int, code: int, message: str | None = None) -> object:
         """As refuse.refuse, likewise: the code in every row of the request."""
         return await self.over_rows(request, partial(refuse, request, key, version, code, message))
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import base64
 import json
 from collections.abc import Mapping
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from tailrace.records.record import Headers, Record
 
@@ -45,7 +45,7 @@ def written(topic: str, partition: int, record: Record) -> str:
 def read(line: bytes) -> NewRecord:
     """A record of a line; topic and offset, which the cluster gives, are passed over. Raises ValueError."""
     try:
-        found: Any = json.loads(line)
+        found: object = json.loads(line)
     except (ValueError, RecursionError):
         raise ValueError("not JSON") from None
     if not isinstance(found, dict):

@@ -11,7 +11,7 @@ import logging
 import os
 import sys
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, Literal, TextIO
+from typing import TYPE_CHECKING, Literal, TextIO
 
 from tailrace.printable import printable, printable_lines
 
@@ -101,7 +101,7 @@ def _word(level: int) -> str:
     return next((word for word, least in _LEVELS.items() if level <= least), "FATAL")
 
 
-def _stderr_logger(name: str = _OURS, *_: Any) -> WrappedLogger:
+def _stderr_logger(name: str = _OURS, *_: object) -> WrappedLogger:
     import structlog
 
     # The stream is looked up at each call: a forked child and a test replace it.

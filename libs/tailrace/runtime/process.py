@@ -13,7 +13,7 @@ import threading
 from collections.abc import Callable, Coroutine, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 from tailrace.private_files import make_umask_private, private_data_dir, private_folder
 from tailrace.runtime import logs
@@ -160,7 +160,7 @@ def leave(sentence: str, status: int = USAGE_ERROR) -> NoReturn:
     raise SystemExit(status)
 
 
-def run_loop(body: Callable[[asyncio.Event], Coroutine[Any, Any, None]]) -> None:
+def run_loop(body: Callable[[asyncio.Event], Coroutine[None, None, None]]) -> None:
     """Runs `body` on uvloop; its event is set by the first SIGTERM or SIGINT, the second one ends the process."""
     import uvloop
 

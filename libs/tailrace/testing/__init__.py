@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from tailrace.testing.cluster import Cluster
 from tailrace.testing.events import ClusterDied, Event
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 __all__ = ["Cluster", "ClusterDied", "Event", "TailraceContainer"]
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> object:
     """Only who asks for the container needs testcontainers."""
     if name != "TailraceContainer":
         raise AttributeError(name)

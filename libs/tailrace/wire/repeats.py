@@ -218,7 +218,7 @@ _NESTED: Final[Mapping[int, dict[str, _List]]] = {
 _NO_LISTS: Final[Mapping[str, _List]] = {}
 
 
-def answered_once(key: int, request: Any) -> Any:
+def answered_once(key: int, request: Any) -> object:
     """The request with every repeated row taken out, or joined to the first of its kind."""
     for name, inside in _NESTED.get(key, _NO_LISTS).items():
         if getattr(request, name, None):

@@ -6,7 +6,6 @@ from contextlib import asynccontextmanager, contextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from tailrace.config import Config, ConfigError
 from tailrace.net.authentication.metrics import open_authentication
@@ -112,7 +111,7 @@ def open_store(url: str, environment: Environment, lease_ms: float, *, may_upgra
 def stamped(handler: Handler) -> Handler:
     """Answers that have a field for it carry the controller epoch: receivers refuse one lower than they have seen."""
 
-    async def handle(request: Any, context: Context, role: ControllerRole) -> Any:
+    async def handle(request: object, context: Context, role: ControllerRole) -> object:
         answer = await handler(request, context, role)
         if "controller_epoch" in answer.fields:
             answer.controller_epoch = role.controller.epoch

@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from functools import partial
 from random import Random
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 from uuid import UUID
 
 from tailrace.clock import Clock
@@ -442,13 +442,13 @@ class Controller:
             except ContentRefused:  # nothing of the group was written: which of its decisions it is shows alone
                 await self._append_each(group)
 
-    async def _append_group(self, group: list[Decided[Any]]) -> None:
+    async def _append_group(self, group: list[Decided[object]]) -> None:
         work = partial(self._write, group=group, timestamp_ms=self.clock.wall_ms())
         batches, asked_ms = await self._database.run(work, self._candidacy.append_timeout_ms)
         self._confirmed(asked_ms)
         self._publish(group[-1].after, batches)
 
-    async def _append_each(self, group: list[Decided[Any]]) -> None:
+    async def _append_each(self, group: list[Decided[object]]) -> None:
         """One transaction for each decision, up to one that cannot be stored: it is as if it had not been taken."""
         for made in group:
             try:
@@ -460,7 +460,7 @@ class Controller:
                 return
 
     def _write(
-        self, opened: MetadataStore, group: list[Decided[Any]], timestamp_ms: int
+        self, opened: MetadataStore, group: list[Decided[object]], timestamp_ms: int
     ) -> tuple[list[MetadataBatch], float]:
         """Runs in the database's thread: one transaction for the whole group."""
         batches, rows = encoded(group, self.epoch, timestamp_ms)

@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Coroutine
-from typing import Any
 
 from tailrace.clock import Clock
 
@@ -37,7 +36,7 @@ def _release(future: asyncio.Future[None]) -> None:
         future.set_result(None)
 
 
-async def first_failure(*works: Coroutine[Any, Any, None]) -> None:
+async def first_failure(*works: Coroutine[None, None, None]) -> None:
     """Runs works that never end; raises what the first one raised after all of them are over."""
     tasks = [asyncio.ensure_future(work) for work in works]
     try:

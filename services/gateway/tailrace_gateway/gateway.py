@@ -217,7 +217,7 @@ class Gateway(ABC):
             self.creating.update(wanted)
             self.run_in_background(self._ask_to_create(wanted))
 
-    def run_in_background(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+    def run_in_background(self, work: Coroutine[None, None, None]) -> asyncio.Task[None]:
         """Runs something beside the requests; ended with the gateway."""
         return spawn(work, self.background)
 

@@ -45,7 +45,7 @@ class GatewayOfSuspects(Protocol):
     @property
     def follower(self) -> Any: ...
 
-    def run_in_background(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+    def run_in_background(self, work: Coroutine[None, None, None]) -> asyncio.Task[None]:
         """Runs something beside the requests."""
 
 

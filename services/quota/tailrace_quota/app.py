@@ -7,7 +7,6 @@ import contextlib
 import importlib
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import Any
 from uuid import UUID
 
 from tailrace.config import Config, ConfigError
@@ -97,7 +96,7 @@ async def open_quota(config: Config, environment: Environment) -> AsyncIterator[
             await registration.leave(_LEAVE_TIMEOUT_MS)
 
 
-def row_of(used: Used) -> dict[str, Any]:
+def row_of(used: Used) -> dict[str, object]:
     """A row of the view quota_usage."""
     return {
         "entity": text_of(used.account),

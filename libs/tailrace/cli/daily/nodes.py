@@ -157,7 +157,7 @@ class Nodes:
             self.pause(_AGAIN_MS)
         raise AssertionError("unreachable")
 
-    def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
+    def run(self, coroutine: Coroutine[None, None, T]) -> T:
         """Runs a coroutine to its end."""
         return self._runner.run(coroutine)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from typing import Annotated, Any, Final
+from typing import Annotated, Final
 
 import typer
 
@@ -99,7 +99,7 @@ def describe(name: Topic, as_data: Json = False, bootstrap: Bootstrap = None) ->
     )
 
 
-def _cell(value: Any) -> object:
+def _cell(value: object) -> object:
     if isinstance(value, list):
         return ",".join(map(str, value)) or "-"
     return "none" if value is None else value

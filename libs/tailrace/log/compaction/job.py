@@ -61,5 +61,5 @@ def _pairs(rows: Any) -> tuple[tuple[int, int], ...]:
     return tuple((base_offset, size_bytes) for base_offset, size_bytes in rows)
 
 
-def _line(fields: dict[str, Any]) -> bytes:
+def _line(fields: dict[str, object]) -> bytes:
     return json.dumps(fields, separators=(",", ":")).encode() + b"\n"

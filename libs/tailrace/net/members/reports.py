@@ -33,7 +33,7 @@ MAX_REPORT_BYTES = 4 * 1024 * 1024  # of each kind
 PART_BYTES = 16 * 1024
 _FAILURES = (ApiError, Disconnected, TimeoutError, Malformed)
 Send = Callable[[ReportGroupsRequest], Awaitable[Any]]
-Row = dict[str, Any]
+Row = dict[str, object]
 _Texts = dict[tuple[object, ...], str]
 
 

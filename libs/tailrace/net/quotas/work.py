@@ -25,10 +25,10 @@ def timed(
         charge(now_ms() - begun_ms)
 
 
-class TimedCoroutine(Coroutine[Any, Any, None]):
+class TimedCoroutine(Coroutine[None, None, None]):
     """A coroutine whose steps are run by `run`, which charges them; what it waits for between them is not."""
 
-    def __init__(self, run: Callable[..., Any], work: Coroutine[Any, Any, None]) -> None:
+    def __init__(self, run: Callable[..., Any], work: Coroutine[None, None, None]) -> None:
         self._run = run
         self._work = work
 
@@ -62,7 +62,7 @@ class WorkTimer:
         finally:
             self.running = False
 
-    def coroutine(self, now_ms: Callable[[], float], work: Coroutine[Any, Any, None]) -> Coroutine[Any, Any, None]:
+    def coroutine(self, now_ms: Callable[[], float], work: Coroutine[None, None, None]) -> Coroutine[None, None, None]:
         """The same for work that waits."""
         return TimedCoroutine(partial(self.run, now_ms), work)
 

@@ -34,7 +34,7 @@ class EncryptedTransport(asyncio.Transport):
         self._sock = sock
         self._fd = sock.fileno()
         self._protocol = protocol
-        self._extra: dict[str, Any] = {
+        self._extra: dict[str, object] = {
             "socket": sock.plain,
             "peername": sock.plain.getpeername(),
             "sockname": sock.plain.getsockname(),
@@ -195,7 +195,7 @@ class EncryptedTransport(asyncio.Transport):
 
     # -- the end --------------------------------------------------------------------------------------------------
 
-    def get_extra_info(self, name: str, default: Any = None) -> Any:
+    def get_extra_info(self, name: str, default: Any = None) -> object:
         return self._extra.get(name, default)
 
     def set_protocol(self, protocol: asyncio.BaseProtocol) -> None:

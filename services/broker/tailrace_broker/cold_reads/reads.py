@@ -12,7 +12,7 @@ import errno
 from collections import deque
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, Final, TypeAlias
+from typing import Final, TypeAlias
 
 from tailrace.log.read import Needs, NeedsPages, Slice
 from tailrace.log.segment.view import BackgroundScan
@@ -117,7 +117,9 @@ class ColdReads:
         self.pool_bytes = 0  # and into the pool
         self._timer: asyncio.TimerHandle | None = None  # until the pool is looked after
 
-    def start(self, state: dict[str, Any], wanted: Sequence[Needs], done: Callable[[OSError | None], None]) -> ColdRead:
+    def start(
+        self, state: dict[str, object], wanted: Sequence[Needs], done: Callable[[OSError | None], None]
+    ) -> ColdRead:
         """For the connection with this state.
 
         Calls done once all that is wanted is in memory, or something cannot be read; not if the job is cancelled.

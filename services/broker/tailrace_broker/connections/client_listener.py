@@ -12,7 +12,7 @@ import asyncio
 import contextlib
 from functools import partial
 from operator import is_not
-from typing import Any, Protocol
+from typing import Protocol
 
 from tailrace.metadata.image import MetadataImage
 from tailrace.net.address import Address
@@ -80,7 +80,7 @@ class GatewayRelay:
                 return client
         raise Disconnected("no gateway can be reached")
 
-    def adopt(self, connection: Asking, transport: Any) -> None:
+    def adopt(self, connection: Asking, transport: object) -> None:
         """The connection by which a gateway handed this client over."""
         client = self._clients[connection] = self._client(_HANDED_OVER, connection)
         client.take_over(transport)

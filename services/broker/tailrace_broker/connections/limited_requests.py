@@ -23,7 +23,7 @@ class ThrottledProduce(Protocol):
 
     def __call__(
         self, connection: HotConnection, version: int, correlation_id: int, body: memoryview, throttle_time_ms: int, /
-    ) -> Any: ...
+    ) -> object: ...
 
 
 class LimitedRequests:
@@ -34,7 +34,7 @@ class LimitedRequests:
         self._throttled_produce = throttled_produce
         self._fetch = fetch
 
-    def produce(self, connection: HotConnection, version: int, correlation_id: int, body: memoryview) -> Any:
+    def produce(self, connection: HotConnection, version: int, correlation_id: int, body: memoryview) -> object:
         """Charges the request, and serves it."""
         size_bytes = _HEADER_BYTES + len(connection.named or b"") + len(body)
         room = connection.session.meter.produce_room
@@ -45,7 +45,7 @@ class LimitedRequests:
             return self._throttled_produce(connection, version, correlation_id, body, throttle_time_ms)
         return self._produce(connection, version, correlation_id, body)
 
-    def fetch(self, connection: HotConnection, version: int, correlation_id: int, body: memoryview) -> Any:
+    def fetch(self, connection: HotConnection, version: int, correlation_id: int, body: memoryview) -> object:
         """Serves the request, and charges its answer."""
         meter = connection.session.meter
         if not meter.fetch_limited:

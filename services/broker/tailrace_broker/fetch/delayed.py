@@ -10,7 +10,7 @@ import asyncio
 from abc import abstractmethod
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from tailrace.net.context import HotConnection
 from tailrace.wire.hot.fetch import Fetch
@@ -87,22 +87,22 @@ class DelayedFetch(DelayedOperation):
         self._version, self._correlation_id = asked.version, asked.correlation_id
         self._request, self._session, self._full = asked.request, asked.session, asked.full
         self._takes_files: bool = asked.connection.sends_files
-        self._state: dict[str, Any] = asked.connection.state
+        self._state: dict[str, object] = asked.connection.state
         self._job: ColdRead | None = None  # under way on the disk
         self._tries = 0
         self._failed = False  # the disk did
-        self.future: asyncio.Future[list[Any]] | None = None
+        self.future: asyncio.Future[list[object]] | None = None
 
     def _new_reads(self, max_bytes: int) -> Reads:
         """For another look; the event loop reads, and waits for the disk, once that was asked often enough."""
         return Reads(max_bytes, self._takes_files, self._state, self._tries >= MOST_TRIES, self._failed)
 
-    def _promise(self) -> asyncio.Future[list[Any]]:
+    def _promise(self) -> asyncio.Future[list[object]]:
         self.future = asyncio.get_running_loop().create_future()
         self.future.add_done_callback(self._forget)
         return self.future
 
-    def _park(self, keys: Iterable[Any]) -> None:
+    def _park(self, keys: Iterable[object]) -> None:
         self._parts.purgatory.park(self, keys, self._request.max_wait_ms)
 
     def _ask_disk(self) -> None:

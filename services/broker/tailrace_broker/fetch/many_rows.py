@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from contextlib import nullcontext
 from functools import partial
-from typing import Any, Final, Protocol
+from typing import Final, Protocol
 
 from tailrace.net.context import HotConnection
 from tailrace.net.garbage_collection import COLLECTIONS
@@ -26,7 +26,7 @@ _ROW_TIMES: Final = 10  # a row of 32 bytes takes some 320 while it is answered
 class _Serve(Protocol):
     def __call__(
         self, connection: HotConnection, version: int, correlation_id: int, request: Fetch, *, once: bool
-    ) -> Any: ...
+    ) -> object: ...
 
 
 class ManyRowsFetch:
@@ -38,14 +38,14 @@ class ManyRowsFetch:
 
     def handle(
         self, connection: HotConnection, version: int, correlation_id: int, body: memoryview
-    ) -> asyncio.Future[Any]:
+    ) -> asyncio.Future[object]:
         """A future of the answer."""
         kept = [connection.keep(body)]
         return asyncio.get_running_loop().create_task(self._answer(connection, version, correlation_id, kept))
 
     async def _answer(
         self, connection: HotConnection, version: int, correlation_id: int, kept: list[memoryview]
-    ) -> Any:
+    ) -> object:
         size_bytes = len(kept[0])
         await connection.room_for_rows(of_rows(size_bytes, _ROW_TIMES))
         with COLLECTIONS.while_in_use(size_bytes) if size_bytes >= _HOLDING_BYTES else nullcontext():

@@ -11,7 +11,6 @@ lost what the disk brought too often, so it reads a little from the disk itself.
 from __future__ import annotations
 
 import errno
-from typing import Any
 
 from tailrace.log.read import WAIT, Needs, NeedsPages, Records
 from tailrace_broker.cold_reads.memory import IN_MEMORY
@@ -28,7 +27,7 @@ class Reads:
     __slots__ = ("_failed", "_state", "_takes_files", "found_bytes", "last", "left_bytes", "min_one", "missing")
 
     def __init__(
-        self, max_bytes: int, takes_files: bool, state: dict[str, Any], last: bool = False, failed: bool = False
+        self, max_bytes: int, takes_files: bool, state: dict[str, object], last: bool = False, failed: bool = False
     ) -> None:
         """takes_files, state: of the connection. failed: the disk could not bring what was missing in the last look."""
         self.left_bytes = max(0, min(max_bytes, LAST_BYTES) if last else max_bytes)
@@ -55,7 +54,7 @@ class Reads:
             self.left_bytes = max(0, self.left_bytes - length)
         return found
 
-    def load(self, records: Records) -> Any:
+    def load(self, records: Records) -> object:
         """The records to be sent, None where they are missing. Raises OSError."""
         if not records.length:
             return _NOTHING

@@ -16,7 +16,7 @@ import asyncio
 from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from tailrace.errors import ApiError, ErrorCode
 from tailrace.log.background_lookup import Search
@@ -63,7 +63,7 @@ class EndsPath:
         self._topics = topics
         self._before = before
 
-    def handle(self, connection: HotConnection, version: int, correlation_id: int, body: memoryview) -> Any:
+    def handle(self, connection: HotConnection, version: int, correlation_id: int, body: memoryview) -> object:
         """The answer's buffers, or ORDINARY for what has to be looked for by a thread, or is asked in another way."""
         decoded = None if connection.session.restricted else decode_list_offsets(version, body)
         if decoded is None:

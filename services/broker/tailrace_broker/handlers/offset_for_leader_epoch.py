@@ -26,7 +26,7 @@ async def handle(
     return OffsetForLeaderEpochResponse(topics=[_Topic(topic=topic, partitions=rows) for topic, rows in found.items()])
 
 
-def _row(topics: Topics, topic: str, want: Any) -> Any:
+def _row(topics: Topics, topic: str, want: Any) -> object:
     try:
         partition = topics.led(topic, want.partition)
         partition.check_epoch(want.current_leader_epoch)

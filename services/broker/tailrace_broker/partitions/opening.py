@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
-from typing import Any, Final
+from typing import Final
 
 from tailrace.kafka.ids import TopicPartition
 
@@ -21,7 +21,7 @@ A_TURN_MS: Final = 5
 class Openings:
     """What waits. Subscribers get those whose turn it is, and ask `waits` again for each that wants its log."""
 
-    def __init__(self, now_ms: Callable[[], float], call_soon: Callable[[Callable[[], None]], Any]) -> None:
+    def __init__(self, now_ms: Callable[[], float], call_soon: Callable[[Callable[[], None]], object]) -> None:
         self._subscribers: list[Callable[[Iterator[TopicPartition]], None]] = []
         self._now_ms = now_ms
         self._call_soon = call_soon

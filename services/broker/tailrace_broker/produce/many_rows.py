@@ -110,7 +110,7 @@ class ManyRowsProduce:
 
     async def _encode(
         self, connection: ProducerConnection, version: int, correlation_id: int, served: list[_Piece]
-    ) -> Any:
+    ) -> object:
         """The answer's frame, once every append has its outcome."""
         topics, hinted, throttle_time_ms = list[Any](), set[int](), 0
         last: bytes | None = None

@@ -128,7 +128,7 @@ class PlainProduce:
         correlation_id: int,
         body: memoryview,
         throttle_time_ms: int = 0,
-    ) -> Any:
+    ) -> object:
         """The slot for the answer, which is filled at the end of the read or later; None for acks=0.
 
         throttle_time_ms: what a quota asks of the client, which is muted for that time already.
@@ -147,7 +147,7 @@ class PlainProduce:
         correlation_id: int,
         request: Produce,
         throttle_time_ms: int = 0,
-    ) -> Any:
+    ) -> object:
         """As handle, of a request that is decoded."""
         service = connection.session.is_service
         verdict = None
@@ -223,7 +223,7 @@ class PlainProduce:
 
     def take_up(
         self, connection: ProducerConnection, acks: int, timeout_ms: int, answer: ProduceAnswer, answers_later: bool
-    ) -> Any:
+    ) -> object:
         """Remembers the request until the end of the read; the slot for its answer."""
         slot: Any = Promised() if answers_later and acks else []
         # Without the keyword handling of a NamedTuple, as every request pays for it.

@@ -115,7 +115,7 @@ class _Description:
         return [_row(entry, synonyms=synonyms, documentation=documentation) for entry in entries]
 
 
-def _row(entry: describe.ConfigEntry, *, synonyms: bool, documentation: bool) -> Any:
+def _row(entry: describe.ConfigEntry, *, synonyms: bool, documentation: bool) -> object:
     return _Config(
         name=entry.name,
         value=entry.value,

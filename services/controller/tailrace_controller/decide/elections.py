@@ -5,7 +5,6 @@ The records are for the image as it is; those that change the broker itself come
 
 from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import replace
-from typing import Any
 from uuid import UUID
 
 from tailrace.config import Config
@@ -163,7 +162,7 @@ def _changes(
     wish: Callable[[PartitionImage, Election], Wish | None],
 ) -> list[PartitionChangeRecord]:
     """Thousands of partitions are alike but for their ids: each kind is decided once."""
-    decided: dict[Any, PartitionChangeRecord | None] = {}
+    decided: dict[object, PartitionChangeRecord | None] = {}
     found: list[PartitionChangeRecord] = []
     for topic in image.topics.values():
         rules: tuple[Election, int] | None = None

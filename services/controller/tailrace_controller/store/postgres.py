@@ -124,7 +124,7 @@ class Postgres:
         self._engine.dispose()
 
 
-def connect_arguments(lease_ms: float) -> dict[str, Any]:
+def connect_arguments(lease_ms: float) -> dict[str, object]:
     """libpq's parameters: what hangs is noticed within a lease or so; what the URL says itself comes first."""
     settings = {
         "statement_timeout": int(lease_ms * STATEMENT_LEASES),

@@ -9,7 +9,7 @@ comes back as one statement.
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import contextmanager
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import sqlalchemy as sa
 from sqlalchemy.exc import DataError, DBAPIError
@@ -341,8 +341,8 @@ class Store:
         connection.execute(SNAPSHOTS.insert(), {**row, "payload": snapshot.payload})
 
     def _project(self, connection: sa.Connection, changes: Iterable["RowsChange"]) -> None:
-        deletes: dict[tuple[str, ...], list[dict[str, Any]]] = {}
-        writes: dict[tuple[str, ...], list[tuple[Any, ...]]] = {}
+        deletes: dict[tuple[str, ...], list[dict[str, object]]] = {}
+        writes: dict[tuple[str, ...], list[tuple[object, ...]]] = {}
         for change in changes:
             if change.row is not None:
                 whole = (change.table, *change.key, *change.row)
@@ -402,7 +402,7 @@ class Store:
     def _hold_lease(
         self, connection: sa.Connection, epoch: int, expected_offset: int | None, next_offset: int | None
     ) -> None:
-        values: dict[str, Any] = {"renewals": LEASE.c.renewals + 1}
+        values: dict[str, object] = {"renewals": LEASE.c.renewals + 1}
         if next_offset is not None:
             values["next_offset"] = next_offset
         statement = LEASE.update().where(LEASE.c.epoch == epoch)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Final
+from typing import Final
 
 from tailrace_coordinator.groups.classic.group import GroupState
 from tailrace_coordinator.groups.group import Group, GroupType
@@ -29,7 +29,7 @@ def group_gauges(machines: Sequence[GroupMachine]) -> Iterable[Gauge]:
     yield Gauge("offsets", "Committed offsets", sum(len(machine.offsets) for machine in machines))
 
 
-def _row(group: Group) -> dict[str, Any]:
+def _row(group: Group) -> dict[str, object]:
     return {
         "group_id": group.group_id,
         "state": str(group.state),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Any
 
 from tailrace.net.members.reports import Source
 from tailrace_coordinator.shards.kind import Report
@@ -18,5 +17,5 @@ def sources_of(runtime: CoordinatorRuntime) -> list[Source]:
     ]
 
 
-def _things(runtime: CoordinatorRuntime, report: Report) -> list[Any]:
+def _things(runtime: CoordinatorRuntime, report: Report) -> list[object]:
     return [thing for machine in runtime.loaded_machines() for thing in report.things(machine)]

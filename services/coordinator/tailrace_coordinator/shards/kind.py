@@ -61,7 +61,7 @@ class Report(NamedTuple):
     """What the controller's SQL views show of a shard: the things of a machine, and a row for each with its key."""
 
     things: Callable[[Any], Iterable[Any]]
-    row: Callable[[Any], dict[str, Any]]
+    row: Callable[[Any], dict[str, object]]
     key: Sequence[str]
 
 

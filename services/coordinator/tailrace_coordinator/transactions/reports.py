@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Final
+from typing import Final
 
 from tailrace.coordination.transaction_records import Status, TransactionState
 from tailrace_coordinator.shards.kind import Gauge, Report
@@ -20,7 +20,7 @@ def transaction_gauges(machines: Sequence[TransactionMachine]) -> Iterable[Gauge
         yield Gauge("transactions", "Transactional ids by state", states[status], {"state": status.value})
 
 
-def _row(transaction: TransactionState) -> dict[str, Any]:
+def _row(transaction: TransactionState) -> dict[str, object]:
     return {
         "transactional_id": transaction.transactional_id,
         "producer_id": transaction.producer_id,

@@ -7,7 +7,6 @@ import contextlib
 import socket
 from collections.abc import Callable, Coroutine
 from functools import partial
-from typing import Any
 
 from tailrace.net.address import Address
 from tailrace.net.identity import Identity
@@ -214,7 +213,7 @@ class ClientLink(Link):
             self.session.charge()
         return consumed
 
-    def _answer_timed(self, frame: Frame) -> Coroutine[Any, Any, None]:
+    def _answer_timed(self, frame: Frame) -> Coroutine[None, None, None]:
         """The same for work that waits; charged when it is done."""
         session = self.session
         return session.timer.coroutine(session.meter.work_ms, self._answer(frame))
@@ -329,7 +328,7 @@ class ClientLink(Link):
             self.slots.fill(frame.slot, answer)
         self.requests.answered()
 
-    def _start(self, work: Coroutine[Any, Any, None]) -> None:
+    def _start(self, work: Coroutine[None, None, None]) -> None:
         assert self._task is None
         self.events.woke()
         self._task = self.loop.create_task(work)

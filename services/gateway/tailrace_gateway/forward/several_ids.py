@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Sequence
 from copy import copy
 from functools import partial
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from tailrace.errors import ErrorCode
 from tailrace.kafka.topics import GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC
@@ -31,28 +31,28 @@ class Split(NamedTuple):
     id: str  # in a row of that list; "": the row is the id
     results: str  # the list in the answer
 
-    def rows(self, request: Any) -> Sequence[Any]:
+    def rows(self, request: object) -> Sequence[object]:
         """What a request asks for."""
-        found: Sequence[Any] = getattr(request, self.asked)
+        found: Sequence[object] = getattr(request, self.asked)
         return found
 
-    def id_of(self, row: Any) -> str:
+    def id_of(self, row: object) -> str:
         """Whose owner is to be asked."""
         return str(getattr(row, self.id) if self.id else row)
 
-    def shards(self, request: Any, image: MetadataImage) -> list[int]:
+    def shards(self, request: object, image: MetadataImage) -> list[int]:
         """The shard of each row of a request."""
         return [shard_of(image, self.topic, self.id_of(row)) for row in self.rows(request)]
 
-    def part(self, request: Any, rows: list[Any]) -> Any:
+    def part(self, request: object, rows: list[object]) -> object:
         """The request, for these rows of it alone."""
         part = copy(request)
         setattr(part, self.asked, rows)
         return part
 
-    def results_of(self, part: Any, answer: Any) -> Sequence[Any]:
+    def results_of(self, part: object, answer: object) -> Sequence[object]:
         """A result for each row of a part."""
-        found: Sequence[Any] = getattr(answer, self.results)
+        found: Sequence[object] = getattr(answer, self.results)
         return found
 
 
@@ -87,7 +87,7 @@ async def answer(gateway: Gateway, connection: ClientLink, frame: Frame, split: 
         return Only(split.id_of(rows[0]))
 
 
-async def _by_owner(gateway: Gateway, split: Split, request: Any) -> dict[Address | None, list[int]]:
+async def _by_owner(gateway: Gateway, split: Split, request: object) -> dict[Address | None, list[int]]:
     """The places of what is asked for in the request, by its owner."""
     shards = await gateway.large.over_rows(request, partial(split.shards, request, gateway.image))
     owners = {shard: await owner(gateway, split.topic, shard) for shard in set(shards)}
@@ -102,17 +102,17 @@ async def _ask_all(
     connection: ClientLink,
     frame: Frame,
     split: Split,
-    request: Any,
+    request: object,
     by_owner: dict[Address | None, list[int]],
 ) -> bytes | memoryview:
     asked = split.rows(request)
     parts = [(address, split.part(request, [asked[place] for place in places])) for address, places in by_owner.items()]
     asks = [ask(gateway, connection, frame, address, part) for address, part in parts]
-    joined: list[Any] = [None] * len(asked)
+    joined: list[object] = [None] * len(asked)
     for (_, part), places, answer in zip(parts, by_owner.values(), await asyncio.gather(*asks), strict=True):
         results = await gateway.large.over_rows(part, partial(split.results_of, part, answer))
         for place, result in zip(places, results, strict=False):
             joined[place] = result
-    response: Any = refuse(split.part(request, []), frame.key, frame.version, ErrorCode.NONE)
+    response: object = refuse(split.part(request, []), frame.key, frame.version, ErrorCode.NONE)
     setattr(response, split.results, [result for result in joined if result is not None])
     return await gateway.large.encode(response, frame.version, frame.correlation_id)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from importlib.resources import files
 from random import Random
-from typing import Any
 
 from fastapi import FastAPI, Response
 
@@ -95,7 +94,7 @@ def _with_records(app: FastAPI) -> None:
     """Adds to the openapi document what no operation takes as its body: a record, of which a body may have several."""
     plain = app.openapi
 
-    def openapi() -> dict[str, Any]:
+    def openapi() -> dict[str, object]:
         if app.openapi_schema is None:
             template = "#/components/schemas/{model}"
             record = NewRecord.model_json_schema(ref_template=template)

@@ -10,7 +10,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Coroutine
 from http import HTTPStatus
-from typing import Any, Final
+from typing import Final
 
 from fastapi import Request, Response
 from fastapi.routing import APIRoute
@@ -99,7 +99,7 @@ def _header(scope: Scope, name: bytes) -> bytes:
 class LimitedRoute(APIRoute):
     """A route that refuses a body with more than TOKENS_MAX tokens."""
 
-    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+    def get_route_handler(self) -> Callable[[Request], Coroutine[None, None, Response]]:
         handle = super().get_route_handler()
 
         async def limited(request: Request) -> Response:
@@ -109,7 +109,7 @@ class LimitedRoute(APIRoute):
 
 
 class _JsonRequest(Request):
-    async def json(self) -> Any:
+    async def json(self) -> object:
         if has_more_tokens(await self.body(), TOKENS_MAX):
             too_large = f"A body has {TOKENS_MAX} brackets, commas, quotation marks and escapes at most."
             raise HTTPException(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, too_large)

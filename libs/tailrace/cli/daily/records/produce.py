@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import Annotated, Final
 
 import typer
 
@@ -73,7 +73,7 @@ def produce(
             raise RefusedError(f"{topic} has no partition {partition}")
         cluster.check_leaders(topic)
         delivery_ms = int(cluster.deadline.given_ms or _DELIVERY_MS)  # kafka-python sends nothing with a float
-    options: dict[str, Any] = {
+    options: dict[str, object] = {
         "acks": acks if acks == "all" else int(acks),
         "linger_ms": _LINGER_MS,
         "max_request_size": _REQUEST_BYTES_MAX,

@@ -24,7 +24,7 @@ def kafka_producer(bootstrap: str | None, /, **options: Any) -> Iterator[Any]:
 
     logging.getLogger("kafka").setLevel(logging.CRITICAL)  # what matters of its warnings ends as an error
     where = address(bootstrap)
-    known: dict[str, Any] = {"bootstrap_servers": where.split(","), "client_id": f"tailrace-cli-{os.getpid()}"}
+    known: dict[str, object] = {"bootstrap_servers": where.split(","), "client_id": f"tailrace-cli-{os.getpid()}"}
     encrypted, login = command_settings()
     if encrypted is not None:
         known |= {"security_protocol": "SSL", "ssl_context": encrypted}

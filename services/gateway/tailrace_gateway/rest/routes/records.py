@@ -12,7 +12,6 @@ import json
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime
 from http import HTTPStatus
-from typing import Any
 
 from fastapi import APIRouter, Request, Response
 from pydantic import ValidationError
@@ -36,7 +35,7 @@ router = APIRouter(prefix="/v3/clusters/{cluster_id}/topics/{topic_name}/records
 RECORDS_MAX = 1_000
 STREAM_SECONDS_MAX = 25  # less than a request may take, so that its end can be said
 _SCANNED_BYTES = 16 << 10
-_REQUEST_BODY: dict[str, Any] = {
+_REQUEST_BODY: dict[str, object] = {
     "requestBody": {
         "required": True,
         "content": {"application/json": {"schema": {"$ref": "#/components/schemas/NewRecord"}}},
