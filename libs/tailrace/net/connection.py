@@ -11,15 +11,15 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from collections.abc import Awaitable, Callable, Coroutine
 from functools import partial
 from struct import Struct
-from typing import Any, Protocol, TypeAlias
+from typing import Any, Protocol
 
 from tailrace.errors import ApiError, ErrorCode
 from tailrace.net.context import Context
-from tailrace.net.dispatch import ORDINARY, Answer, HotHandler, Relay, Service, answer_frame, api_versions
-from tailrace.net.identity import ANONYMOUS, Identity
+from tailrace.net.dispatch import ORDINARY, Answer, HotHandlers, Relay, Service, answer_frame, api_versions
+from tailrace.net.identity import Identity, identity_of_socket
 from tailrace.net.large import LARGE_BYTES, has_many_rows
 from tailrace.net.limits.answer_memory import OWN_BYTES, of_rows
 from tailrace.net.limits.deadlines import IDLE, Progress
@@ -46,9 +46,6 @@ _ID_AT = 8  # where the client id's field begins in a frame
 _PRIVATE_FROM = 10_000  # api keys that no client may use, nor send through a relay
 # Of a Unix socket: the kernel's default takes a fifth of a large answer, and every rest costs a wake-up on both sides.
 _UNIX_SEND_BYTES = 1_048_576
-
-
-HotHandlers: TypeAlias = Mapping[int, tuple[HotHandler, int, int]]  # with the versions they serve
 
 
 class Listener(Protocol):
@@ -101,25 +98,11 @@ class Connection(Answering):
         elif sock is not None:
             self._service.buffers.set_on(sock)
         if not self._known:
-            self.session.identify(self._identity_of(transport))
+            self.session.identify(identity_of_socket(transport.get_extra_info, self._service.listener))
         self._server.opened(self)
         if self._unread and not transport.is_closing():
             unread, self._unread = self._unread, b""
             self._take(unread)
-
-    def _identity_of(self, transport: Any) -> Identity:
-        peer = transport.get_extra_info("peername")
-        host, port = (peer[0], peer[1]) if isinstance(peer, tuple) and len(peer) >= 2 else ("", 0)
-        local = transport.get_extra_info("sockname")
-        advertised, base_port = (local[0], local[1]) if isinstance(local, tuple) and len(local) >= 2 else ("", 0)
-        return Identity(
-            transport.get_extra_info("principal") or ANONYMOUS,
-            client_host=host,
-            client_port=port,
-            listener=self._service.listener,
-            advertised_host=advertised,
-            base_port=base_port,
-        )
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._server.connections.discard(self)

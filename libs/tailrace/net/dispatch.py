@@ -39,6 +39,7 @@ Handler: TypeAlias = Callable[[Any, Context, Any], Awaitable[Any]]
 # ORDINARY: the handler of that key takes it.
 HotHandler: TypeAlias = Callable[[HotConnection, int, int, memoryview], Any]
 ORDINARY: Final = object()
+HotHandlers: TypeAlias = Mapping[int, tuple[HotHandler, int, int]]  # with the versions they serve
 # The buffers of a whole answer frame, or the frame itself.
 Answer: TypeAlias = bytes | memoryview | list[Any]
 # (connection, whole frame) -> the whole answer. Raises ConnectionError or TimeoutError where none comes.

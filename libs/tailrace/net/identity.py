@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 from tailrace.net.address import Address
 
@@ -49,3 +50,18 @@ class Identity(NamedTuple):
     def is_service(self) -> bool:
         """Whether a role of this cluster asks for itself, not for a client: it came by the internal listener."""
         return self.listener == "INTERNAL"
+
+
+def identity_of_socket(extra_info: Callable[[str], Any], listener: str) -> Identity:
+    """The identity of the client at the other end of a socket, by what its transport knows of it."""
+    peer, local = extra_info("peername"), extra_info("sockname")
+    host, port = (peer[0], peer[1]) if isinstance(peer, tuple) and len(peer) >= 2 else ("", 0)
+    advertised, base_port = (local[0], local[1]) if isinstance(local, tuple) and len(local) >= 2 else ("", 0)
+    return Identity(
+        extra_info("principal") or ANONYMOUS,
+        client_host=host,
+        client_port=port,
+        listener=listener,
+        advertised_host=advertised,
+        base_port=base_port,
+    )

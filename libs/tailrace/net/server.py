@@ -14,8 +14,8 @@ from typing import Any
 from tailrace.net.address import Address
 from tailrace.net.authentication.peer import other_user
 from tailrace.net.authentication.server import Unproven
-from tailrace.net.connection import Connection, HotHandlers
-from tailrace.net.dispatch import HotHandler, Service
+from tailrace.net.connection import Connection
+from tailrace.net.dispatch import HotHandler, HotHandlers, Service
 from tailrace.net.identity import principal_of
 from tailrace.net.limits.deadline_check import DeadlineCheck
 from tailrace.net.limits.descriptors import make_room, most_descriptor
