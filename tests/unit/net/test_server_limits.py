@@ -20,6 +20,7 @@ from tailrace.net.address import Address
 from tailrace.net.connection import Connection
 from tailrace.net.context import Context
 from tailrace.net.dispatch import Service
+from tailrace.net.limits.answer_memory import AnswerMemory
 from tailrace.net.limits.deadline_check import look_at
 from tailrace.net.limits.deadlines import ConnectionDeadlines
 from tailrace.net.limits.request_memory import OWN_BYTES
@@ -80,12 +81,12 @@ class World:
 @asynccontextmanager
 async def running(**options: Any) -> AsyncIterator[World]:
     role, log = Role(), structlog.testing.CapturingLogger()
+    options.setdefault("memory", RoleMemory())
     service = Service(
         role=role,
         handlers={ApiKey.HEARTBEAT: heartbeat},
         apis=INTERNAL_APIS,
         log=structlog.wrap_logger(log, processors=[]),
-        memory=RoleMemory(),
         **options,
     )
     server = await serve([Address("127.0.0.1", 0)], service)
@@ -239,6 +240,30 @@ async def test_a_connection_has_the_buffer_that_is_asked_for(size_bytes: int, ki
         kept_bytes = world.connection.socket.getsockopt(socket.SOL_SOCKET, kind)
         assert (kept_bytes == 2 * 50_000) is (size_bytes > 0), "Linux counts its own bookkeeping in"
         writer.close()
+
+
+async def test_answers_that_clients_do_not_take_stay_inside_twice_the_budget() -> None:
+    """A role has 128 MiB; Fetch does not wait for them, so what is not taken may be 256 MiB, and no more."""
+    size_bytes, most, asking = 1 << 20, 4 << 20, 24
+    memory = RoleMemory(answers=AnswerMemory(most))
+    peaks: list[int] = []
+
+    def large_answer(connection: Any, version: int, correlation_id: int, body: memoryview) -> list[bytes]:
+        peaks.append(memory.answers.held_bytes)
+        return [struct.pack(">ii", 4 + size_bytes, correlation_id) + bytes(size_bytes)]
+
+    buffers = SocketBuffers(send_bytes=50_000)
+    async with running(hot={ApiKey.HEARTBEAT: large_answer}, memory=memory, buffers=buffers) as world:
+        clients = [await world.client() for _ in range(asking)]  # each reads 128 KiB, and then no more
+        for number, (_, writer) in enumerate(clients):
+            writer.write(frame(number))
+            await turns_until(lambda asked=number: len(peaks) > asked)  # type: ignore[misc]
+        await turns_until(lambda: len(world.server.connections) == asking - memory.answers.gave_way_count)
+        assert memory.answers.gave_way_count == asking - 2 * most // size_bytes
+        assert 2 * most - size_bytes < max(peaks) <= 2 * most
+        assert len(await clients[-1][0].readexactly(8 + size_bytes)) == 8 + size_bytes, "others get theirs whole"
+        for _, writer in clients:
+            writer.transport.abort()
 
 
 async def _order_of_large_frames() -> list[str]:
