@@ -57,12 +57,14 @@ class RequestTurns:
     def _next_turn(self) -> None:
         self._scheduled = False
         budget, waiting = self.budget, self._waiting
-        for _ in range(len(waiting)):
-            if not waiting or (budget.left < 0 and budget.look()):
-                break
-            waiting.popitem(last=False)[0].go_on()
-        if waiting:
-            self._schedule()
+        try:
+            for _ in range(len(waiting)):
+                if not waiting or (budget.left < 0 and budget.look()):
+                    break
+                waiting.popitem(last=False)[0].go_on()
+        finally:  # a bug with one connection must not leave the others waiting
+            if waiting:
+                self._schedule()
 
 
 _TURNS: Final[WeakKeyDictionary[asyncio.AbstractEventLoop, RequestTurns]] = WeakKeyDictionary()
