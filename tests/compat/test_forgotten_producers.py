@@ -18,6 +18,7 @@ from support.java_tools import PRODUCER
 from support.kafka_peer import quick_java
 from support.stage import Topic, create_topic, produce_request
 from support.targets import Target
+from support.waiting import HUNG_S
 from tailrace.log.producers.state import MAX_PRODUCER_IDS
 
 FIRST_ID = 1 << 40  # which no broker gives
@@ -57,7 +58,7 @@ def test_librdkafka_and_java_go_on_without_loss_or_duplicates(target: Target) ->
     def produce(*values: bytes) -> None:
         for value in values:
             librdkafka.produce(topic.name, value, partition=0, on_delivery=lambda error, _: failed.append(error))
-            assert librdkafka.flush(30) == 0
+            assert librdkafka.flush(HUNG_S) == 0
 
     command = [*quick_java(128), PRODUCER, "--bootstrap-server", target.bootstrap, "--topic", topic.name]
     with subprocess.Popen(command, stdin=subprocess.PIPE, text=True) as java:

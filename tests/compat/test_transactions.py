@@ -15,7 +15,7 @@ import pytest
 from support.stage import Topic, create_topic, unique
 from support.targets import Target
 from support.transactions_read import values
-from support.waiting import until
+from support.waiting import HUNG_S, until
 
 
 def with_confluent(target: Target, name: str, topic: Topic, outcomes: list[tuple[str, bool]]) -> None:
@@ -25,7 +25,7 @@ def with_confluent(target: Target, name: str, topic: Topic, outcomes: list[tuple
         producer.begin_transaction()
         for partition in range(2):
             producer.produce(topic.name, value.encode(), partition=partition)
-        producer.flush(30)
+        producer.flush(HUNG_S)
         (producer.commit_transaction if commit else producer.abort_transaction)(30)
 
 
@@ -35,7 +35,7 @@ def with_kafka_python(target: Target, name: str, topic: Topic, outcomes: list[tu
     for value, commit in outcomes:
         producer.begin_transaction()
         for partition in range(2):
-            producer.send(topic.name, value.encode(), partition=partition).get(30)
+            producer.send(topic.name, value.encode(), partition=partition).get(HUNG_S)
         (producer.commit_transaction if commit else producer.abort_transaction)()
     producer.close()
 
@@ -88,7 +88,7 @@ def test_each_input_has_its_effect_once(target: Target) -> None:
     plain: Any = confluent_kafka.Producer({"bootstrap.servers": target.bootstrap})
     for number in range(20):
         plain.produce(source.name, f"{number}".encode())
-    plain.flush(30)
+    plain.flush(HUNG_S)
     group, name = unique("group"), unique("transaction")
     for last, finishes in ((7, False), (19, True)):
         transform(target, (source, sink), group, name, last, finishes=finishes)
@@ -114,7 +114,7 @@ def transform(target: Target, topics: tuple[Topic, Topic], group: str, name: str
     producer.init_transactions(30)
     number = -1
     while number < last:
-        message: Any = consumer.poll(30)
+        message: Any = consumer.poll(HUNG_S)
         assert message is not None
         assert message.error() is None
         number = int(message.value())
@@ -124,5 +124,5 @@ def transform(target: Target, topics: tuple[Topic, Topic], group: str, name: str
         producer.send_offsets_to_transaction(offsets, consumer.consumer_group_metadata(), 30)
         if number < last or finishes:
             producer.commit_transaction(30)
-    producer.flush(30)
+    producer.flush(HUNG_S)
     consumer.close()

@@ -17,7 +17,7 @@ from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer, TopicPartition
 from support.load import read_all
 from support.ports import free_ports
 from support.raw import Raw, build
-from support.waiting import until
+from support.waiting import HUNG_S, until
 from tailrace.errors import ApiError, ErrorCode
 from tailrace.records.batch import split, validate
 from tailrace.records.record import iterate
@@ -42,7 +42,7 @@ def written(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
         admin.close()
         producer = KafkaProducer(bootstrap_servers=cluster.bootstrap, acks="all")
         for number in range(RECORDS):
-            assert producer.send(TOPIC, b"%d" % number, partition=0).get(30).offset == number
+            assert producer.send(TOPIC, b"%d" % number, partition=0).get(HUNG_S).offset == number
         producer.close()
         if request.param == "killed":
             cluster.kill_all()

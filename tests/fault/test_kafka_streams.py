@@ -18,7 +18,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from support import kafka_peer
 from support.plugin import leave_out
-from support.waiting import until
+from support.waiting import HUNG_S, until
 from tailrace.testing import Cluster
 
 WORDS = ("apple", "pear", "plum", "fig", "nut")
@@ -86,7 +86,7 @@ def counts(cluster: Cluster) -> dict[str, list[int]]:
 def test_a_word_count_counts_right_whoever_is_killed(cluster: Cluster, tmp_path: Path) -> None:
     admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
     for made in admin.create_topics([NewTopic(name, 4, 3) for name in ("lines", "counts")]).values():
-        made.result(30)
+        made.result(HUNG_S)
     expected: Counter[str] = Counter()
     program = word_count(cluster, tmp_path)
     try:

@@ -18,7 +18,7 @@ from support.load import Load, check, read_all
 from support.plugin import leave_out
 from support.ports import free_ports
 from support.postgres import Postgres, binary
-from support.waiting import until
+from support.waiting import HUNG_S, until
 from tailrace.testing import Cluster
 
 CONTROLLERS = 3
@@ -109,7 +109,7 @@ def clock_of(cluster: Cluster) -> datetime:
     """What the broker believes the time is."""
     producer = KafkaProducer(bootstrap_servers=cluster.bootstrap)
     try:
-        written = producer.send("stamped", b"what time is it?").get(timeout=30)
+        written = producer.send("stamped", b"what time is it?").get(timeout=HUNG_S)
     finally:
         producer.close()
     return datetime.fromtimestamp(written.timestamp / 1000, UTC)

@@ -10,6 +10,7 @@ from kafka import KafkaAdminClient, KafkaProducer
 from support.load import Load, check, read_all
 from support.ports import free_ports
 from support.subscribing import subscribed
+from support.waiting import HUNG_S
 from tailrace.testing import Cluster
 
 # kafka-python leaves sockets of closed connections to the garbage collector, which warns.
@@ -42,11 +43,11 @@ def test_a_producer_goes_on_when_its_topic_is_deleted_and_created_anew(
     producer = KafkaProducer(bootstrap_servers=cluster.bootstrap, retry_backoff_ms=50)
     try:
         for i in range(60):
-            producer.send(topic, b"old", partition=i % 6).get(20)
+            producer.send(topic, b"old", partition=i % 6).get(HUNG_S)
         admin.delete_topics([topic])
         create(admin, topic, 6)
         futures = [producer.send(topic, b"%d" % i, partition=i % 6) for i in range(600)]
-        assert all(future.get(30).offset >= 0 for future in futures)
+        assert all(future.get(HUNG_S).offset >= 0 for future in futures)
     finally:
         producer.close()
     found = read_all(cluster.bootstrap, topic)
@@ -60,12 +61,12 @@ def test_added_partitions_are_found_by_producers_and_a_running_group(cluster: Cl
     producer = KafkaProducer(bootstrap_servers=cluster.bootstrap, metadata_max_age_ms=500)
     try:
         seen: set[int] = set()
-        producer.send(topic, b"x", partition=0).get(20)
+        producer.send(topic, b"x", partition=0).get(HUNG_S)
         while not seen:
             seen |= {r.partition for rows in consumer.poll(timeout_ms=20_000).values() for r in rows}
         admin.create_partitions({topic: 9})
         while len(seen) < 9:
-            producer.send(topic, b"x").get(20)
+            producer.send(topic, b"x").get(HUNG_S)
             seen |= {r.partition for rows in consumer.poll(timeout_ms=200).values() for r in rows}
     finally:
         producer.close()

@@ -19,7 +19,7 @@ from support.old_version import NoOldVersion, unpack
 from support.postgres import Postgres
 from support.replicated import ROUND, create
 from support.tailrace_nodes import TailraceNodes
-from support.waiting import until
+from support.waiting import HUNG_S, until
 
 BROKERS = 3
 ROLES = ("controller", "quota", "coordinator", "broker", "gateway")  # docs/upgrades.md
@@ -110,8 +110,8 @@ def read_committed(bootstrap: str, topic: str) -> list[bytes]:
         consumer.assign([TopicPartition(topic, 0, 0)])
         found: list[bytes] = []
         while True:
-            message = consumer.poll(20)
-            assert message is not None, "no end of the partition within 20 s"
+            message = consumer.poll(HUNG_S)
+            assert message is not None, f"no end of the partition within {HUNG_S} s"
             if (error := message.error()) is None:
                 found.append(message.value() or b"")
             elif error.code() == KafkaError._PARTITION_EOF:

@@ -12,6 +12,7 @@ from support.abuse import Body, framed_request, split_address
 from support.ports import free_ports
 from support.raw import Raw, build
 from support.subscribing import subscribed
+from support.waiting import HUNG_S
 from tailrace.testing import Cluster
 from tailrace.wire import codec
 from tailrace.wire.apis import APIS, INTERNAL_APIS
@@ -38,7 +39,7 @@ def test_a_client_sees_the_brokers_own_ports_and_works_through_them(cluster: Clu
         admin.close()
     producer = KafkaProducer(bootstrap_servers=cluster.bootstrap)
     sent = [producer.send("direct", b"%d" % i, key=b"%d" % i) for i in range(300)]
-    assert {future.get(20).partition for future in sent} == set(range(6))
+    assert {future.get(HUNG_S).partition for future in sent} == set(range(6))
     producer.close()
     options = {"group_id": "direct-group", "auto_offset_reset": "earliest", "enable_auto_commit": False}
     consumer = subscribed("direct", bootstrap_servers=told[2], **options)

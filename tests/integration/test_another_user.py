@@ -13,6 +13,7 @@ from kafka import KafkaProducer
 
 from support.other_user import listening_ports, open_to_others, reached
 from support.subscribing import subscribed
+from support.waiting import HUNG_S
 from tailrace.testing.cluster import Cluster
 
 ROLES = ("controller", "broker", "coordinator", "quota", "gateway")
@@ -27,7 +28,7 @@ def cluster() -> Iterator[Cluster]:
     try:
         with Cluster(brokers=2, data_dir=base / "data") as running:
             with KafkaProducer(bootstrap_servers=running.bootstrap) as producer:
-                producer.send("secrets", b"value").get(30)
+                producer.send("secrets", b"value").get(HUNG_S)
             consumer = subscribed(
                 "secrets", bootstrap_servers=running.bootstrap, group_id="g", auto_offset_reset="earliest"
             )

@@ -13,6 +13,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from support.batches import batch
 from support.ports import free_ports
 from support.raw import Raw, build
+from support.waiting import HUNG_S
 from tailrace.testing import Cluster
 
 BATCHES = 12_288
@@ -29,7 +30,7 @@ def cluster(request: pytest.FixtureRequest) -> Iterator[Cluster]:
     with Cluster(port=free_ports(1), settings=WAYS[request.param]) as running:
         admin = AdminClient({"bootstrap.servers": running.bootstrap})
         for future in admin.create_topics([NewTopic("t", 1, 1)]).values():
-            future.result(30)
+            future.result(HUNG_S)
         yield running
 
 
@@ -45,7 +46,7 @@ def test_librdkafka_with_its_default_max_in_flight_is_not_left_waiting(cluster: 
 
     for number in range(BATCHES):
         producer.produce("t", b"%d" % number, on_delivery=delivered)
-    assert producer.flush(20) == 0, "requests were sent and not answered"
+    assert producer.flush(HUNG_S) == 0, "requests were sent and not answered"
     assert failed == []
 
 

@@ -14,6 +14,7 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from support.raw import request_header
+from support.waiting import HUNG_S
 from tailrace.testing import Cluster
 
 BUDGET = 128 << 20
@@ -27,7 +28,7 @@ def cluster() -> Iterator[Cluster]:
     with Cluster(settings={"queued.max.request.bytes": str(BUDGET), "gateway.handover": "true"}) as running:
         admin = AdminClient({"bootstrap.servers": running.bootstrap})
         for future in admin.create_topics([NewTopic("t", 1, 1)]).values():
-            future.result(30)
+            future.result(HUNG_S)
         yield running
 
 

@@ -111,7 +111,7 @@ def metric(hosts: Hosts, role: str, name: str) -> float:
 
 def test_records_groups_and_offsets_go_over_proven_connections(hosts: Hosts) -> None:
     with KafkaProducer(bootstrap_servers=hosts.bootstrap) as producer:
-        producer.send("t", b"value").get(30)
+        producer.send("t", b"value").get(HUNG_S)
     consumer = subscribed("t", bootstrap_servers=hosts.bootstrap, group_id="g", auto_offset_reset="earliest")
     assert next(consumer).value == b"value"
     consumer.commit()
@@ -145,7 +145,7 @@ def test_librdkafka_reaches_it(hosts: Hosts) -> None:
     told: list[object] = []
     producer = Producer({"bootstrap.servers": hosts.bootstrap})
     producer.produce("of-librdkafka", b"value", on_delivery=lambda error, _: told.append(error))
-    assert producer.flush(30) == 0 and told == [None]
+    assert producer.flush(HUNG_S) == 0 and told == [None]
 
 
 @pytest.mark.parametrize("role", ["controller", "broker", "coordinator", "quota"])

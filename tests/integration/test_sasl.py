@@ -51,7 +51,7 @@ def cluster(request: pytest.FixtureRequest) -> Iterator[Cluster]:
         )
         admin = AdminClient(confluent(running, "PLAIN"))
         for future in admin.create_topics([NewTopic(name, 3, 3) for name in (*SERVED, "again", "aiokafka")]).values():
-            future.result(30)
+            future.result(HUNG_S)
         yield running
 
 
@@ -93,12 +93,12 @@ def test_kafka_python_and_librdkafka_write_and_read_in_groups(cluster: Cluster, 
     producer = KafkaProducer(**python(cluster, mechanism))
     for number in range(COUNT):
         producer.send(mechanism, b"%d" % number)
-    producer.flush(30)
+    producer.flush(HUNG_S)
     producer.close()
     reading = {"group.id": f"l-{mechanism}", "auto.offset.reset": "earliest"}
     consumer = Consumer({**confluent(cluster, mechanism), **reading})
     consumer.subscribe([mechanism])
-    read = [message.value() or b"" for message in (consumer.poll(30) for _ in range(COUNT)) if message is not None]
+    read = [message.value() or b"" for message in (consumer.poll(HUNG_S) for _ in range(COUNT)) if message is not None]
     consumer.close()
     other = subscribed(
         mechanism,
@@ -132,7 +132,7 @@ def test_a_session_is_renewed_without_another_connection(cluster: Cluster) -> No
 
     def sent_and_renewed() -> bool:
         producer.produce("again", b"x", partition=1, on_delivery=lambda error, _: failed.append(error))
-        assert producer.flush(30) == 0
+        assert producer.flush(HUNG_S) == 0
         return counted(cluster, "successful_sasl_reauthentication_total") > before
 
     before = counted(cluster, "successful_sasl_reauthentication_total")

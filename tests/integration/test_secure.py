@@ -47,7 +47,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     with Cluster(data_dir=tmp_path_factory.mktemp("secure"), gateways=2, arguments=("--secure",)) as running:
         admin = AdminClient(librdkafka(running))
         for future in admin.create_topics([NewTopic(TOPIC, 1, 1)]).values():
-            future.result(30)
+            future.result(HUNG_S)
         yield running
 
 
@@ -114,10 +114,10 @@ def test_another_user_may_do_what_an_acl_allows(cluster: Cluster) -> None:
 def test_confluent_kafka_writes_and_reads(cluster: Cluster) -> None:
     producer = Producer(librdkafka(cluster))
     producer.produce(TOPIC, b"apple")
-    assert producer.flush(30) == 0
+    assert producer.flush(HUNG_S) == 0
     consumer = Consumer({**librdkafka(cluster), "group.id": "g", "auto.offset.reset": "earliest"})
     consumer.subscribe([TOPIC])
-    message = consumer.poll(30)
+    message = consumer.poll(HUNG_S)
     consumer.close()
     assert message is not None and message.value() == b"apple"
 

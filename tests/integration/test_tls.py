@@ -48,7 +48,7 @@ def cluster(request: pytest.FixtureRequest, authority: Authority, server: Pair) 
     with Cluster(port=free_ports(1), settings=settings | WAYS[request.param]) as running:
         admin = AdminClient(confluent(running, authority, request.getfixturevalue("alice")))
         for future in admin.create_topics([NewTopic(name, 1, 1) for name in ("t", "large", "many")]).values():
-            future.result(30)
+            future.result(HUNG_S)
         yield running
 
 
@@ -78,7 +78,7 @@ def test_kafka_python_produces_and_reads_in_a_group(cluster: Cluster, authority:
     producer = KafkaProducer(**conf)
     for number in range(1000):
         producer.send("t", b"%d" % number)
-    producer.flush(30)
+    producer.flush(HUNG_S)
     producer.close()
     consumer = subscribed("t", group_id="g", auto_offset_reset="earliest", consumer_timeout_ms=HUNG_S * 1000, **conf)
     read = [next(consumer).value for _ in range(1000)]
@@ -96,7 +96,7 @@ def test_librdkafka_produces_and_reads_what_is_large(cluster: Cluster, authority
     reading = {"group.id": "large", "auto.offset.reset": "earliest", "fetch.max.bytes": 50_000_000}
     consumer = Consumer({**conf, **reading, "max.partition.fetch.bytes": 20_000_000})
     consumer.subscribe(["large"])
-    read = [message.value() for message in (consumer.poll(30) for _ in values) if message is not None]
+    read = [message.value() for message in (consumer.poll(HUNG_S) for _ in values) if message is not None]
     consumer.close()
     assert read == values
 
@@ -161,7 +161,7 @@ def test_commands_connect_by_the_settings_of_a_kafka_client(
 def test_secrets_are_not_shown(cluster: Cluster, authority: Authority, alice: Pair) -> None:
     admin = AdminClient(confluent(cluster, authority, alice))
     (future,) = admin.describe_configs([ConfigResource(ConfigResource.Type.BROKER, "0")]).values()
-    told = future.result(30)
+    told = future.result(HUNG_S)
     for key in ("ssl.keystore.key", "ssl.key.password", "ssl.keystore.certificate.chain", "ssl.truststore.password"):
         assert told[key].value is None and told[key].is_sensitive
     assert told["gateway.security.protocol"].value == "SSL"
@@ -179,7 +179,7 @@ def throttle_times(conf: dict[str, Any]) -> list[float]:
     producer = Producer({**conf, "linger.ms": 5, "throttle_cb": lambda event: told.append(event.throttle_time)})
     for _ in range(30):
         producer.produce("many", bytes(8000))
-        producer.flush(30)
+        producer.flush(HUNG_S)
     assert len(producer) == 0
     return told
 

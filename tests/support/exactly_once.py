@@ -25,7 +25,7 @@ from kafka import KafkaProducer
 from support.raw import Raw
 from support.transaction_times import batches_at, opened
 from support.transform import CLIENTS, GROUP, SINKS, SOURCE, TRANSACTION_TIMEOUT_MS
-from support.waiting import until
+from support.waiting import HUNG_S, until
 
 STEP = 25  # inputs of each partition between two faults
 PARTITIONS = len(CLIENTS)
@@ -127,7 +127,7 @@ class ExactlyOnce:
         config = {"message.timestamp.type": "LogAppendTime"}
         made = self._admin.create_topics([NewTopic(name, PARTITIONS, 3, config=config) for name in (SOURCE, *SINKS)])
         for one in made.values():
-            one.result(30)
+            one.result(HUNG_S)
 
     # -- while it goes on -----------------------------------------------------------------------------------------
 
@@ -197,7 +197,7 @@ class ExactlyOnce:
 
     def _check_offsets(self) -> None:
         asked = [ConsumerGroupTopicPartitions(GROUP, [TopicPartition(SOURCE, n) for n in range(PARTITIONS)])]
-        committed = self._admin.list_consumer_group_offsets(asked)[GROUP].result(30).topic_partitions
+        committed = self._admin.list_consumer_group_offsets(asked)[GROUP].result(HUNG_S).topic_partitions
         found = sorted((one.partition, one.offset) for one in committed)
         assert found == [(n, self.inputs) for n in range(PARTITIONS)]
 
@@ -209,7 +209,7 @@ class ExactlyOnce:
 
     def open_times(self) -> list[tuple[str, int, int | None]]:
         """(partition, first offset, milliseconds for which it was open) of every transaction in the sinks."""
-        described = self._admin.list_topics(timeout=20)
+        described = self._admin.list_topics(timeout=HUNG_S)
         found = []
         for sink in SINKS:
             for partition, row in described.topics[sink].partitions.items():
@@ -223,7 +223,7 @@ class ExactlyOnce:
         """The end offsets of the sinks as a reader of that isolation level is told them."""
         latest: Any = OffsetSpec.latest  # it has no types
         wanted = {TopicPartition(sink, n): latest() for sink in SINKS for n in range(PARTITIONS)}
-        found = self._admin.list_offsets(wanted, isolation_level=level, request_timeout=20)
+        found = self._admin.list_offsets(wanted, isolation_level=level, request_timeout=HUNG_S)
         return {(at.topic, at.partition): one.result().offset for at, one in found.items()}
 
     def _effects(self, until_offsets: dict[tuple[str, int], int]) -> dict[str, Counter[bytes]]:
@@ -241,7 +241,7 @@ class ExactlyOnce:
         found: dict[str, Counter[bytes]] = {sink: Counter() for sink in SINKS}
         left = set(until_offsets)
         while left:
-            message = consumer.poll(30)
+            message = consumer.poll(HUNG_S)
             assert message is not None, f"nothing comes, and {left} were not read to the end"
             if message.error() is None:
                 found[str(message.topic())][bytes(message.value() or b"")] += 1

@@ -10,7 +10,7 @@ from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer, TopicPartition
 from kafka.admin import ConfigResource, ConfigResourceType
 
 from support.ports import free_ports
-from support.waiting import until
+from support.waiting import HUNG_S, until
 from tailrace.testing import Cluster
 
 # Records of tests are as old as they like: nothing is deleted because of its timestamp.
@@ -93,7 +93,7 @@ class SparkCluster(Cluster):
                 )
             producer.flush()
             for future in futures:
-                future.get(timeout=30)
+                future.get(timeout=HUNG_S)
         finally:
             producer.close()
         return len(futures)

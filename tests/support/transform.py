@@ -16,6 +16,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Any
 
+from support.waiting import HUNG_S
+
 GROUP = "transform"
 SOURCE, SINKS = "in", ("left", "right")
 TRANSACTION_TIMEOUT_MS = 8_000
@@ -104,7 +106,7 @@ class KafkaPython(Transform):
         sent = [self.producer.send(sink, value) for value in values for sink in SINKS]
         self.producer.flush()
         for one in sent:
-            one.get(timeout=30)
+            one.get(timeout=HUNG_S)
         self.producer.send_offsets_to_transaction(self.offset(position), GROUP)
         if commit:
             self.producer.commit_transaction()

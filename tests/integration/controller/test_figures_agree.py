@@ -35,7 +35,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
         producer = KafkaProducer(bootstrap_servers=started.bootstrap)
         for partition in (0, 1, 2):
             for _ in range(6):
-                producer.send(TOPIC, b"x", partition=partition).get(30)
+                producer.send(TOPIC, b"x", partition=partition).get(HUNG_S)
         producer.close()
         commit(started, COMMITTED)
         yield started

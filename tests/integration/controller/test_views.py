@@ -13,7 +13,7 @@ from kafka.structs import OffsetAndMetadata
 
 from support.ports import free_ports
 from support.postgres import Postgres
-from support.waiting import until
+from support.waiting import HUNG_S, until
 from tailrace.access.acls import AclPermission, PatternType
 from tailrace.access.resources import AclOperation, ResourceType
 from tailrace.net.address import Address
@@ -48,7 +48,7 @@ def fill(cluster: Cluster) -> None:
     """Five records, a group that read three of them, an open transaction, a quota and its use, an ACL."""
     producer = KafkaProducer(bootstrap_servers=cluster.bootstrap)
     for _ in range(5):
-        producer.send(TOPIC, b"x", partition=0).get(30)
+        producer.send(TOPIC, b"x", partition=0).get(HUNG_S)
     producer.close()
     consumer = KafkaConsumer(bootstrap_servers=cluster.bootstrap, group_id=GROUP, enable_auto_commit=False)
     partition = TopicPartition(TOPIC, 0)
@@ -59,7 +59,7 @@ def fill(cluster: Cluster) -> None:
     asyncio.run(set_quota(cluster))
     asyncio.run(create_acl(cluster))
     limited = KafkaProducer(bootstrap_servers=cluster.bootstrap, client_id="slow")
-    limited.send("elsewhere", b"x", partition=0).get(30)
+    limited.send("elsewhere", b"x", partition=0).get(HUNG_S)
     limited.close()
 
 
@@ -68,7 +68,7 @@ def open_transaction(cluster: Cluster) -> None:
     producer = KafkaProducer(bootstrap_servers=cluster.bootstrap, transactional_id=TRANSACTION)
     producer.init_transactions()
     producer.begin_transaction()
-    producer.send(TOPIC, b"x", partition=0).get(30)
+    producer.send(TOPIC, b"x", partition=0).get(HUNG_S)
 
 
 async def set_quota(cluster: Cluster) -> None:

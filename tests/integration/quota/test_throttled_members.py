@@ -13,6 +13,7 @@ from kafka import KafkaAdminClient
 
 from integration.quota.load import CLOCK, alter_quotas
 from support.batches import Batch, record
+from support.waiting import HUNG_S
 from tailrace.errors import ErrorCode
 from tailrace.net.address import Address
 from tailrace.net.client import Client
@@ -106,7 +107,7 @@ def test_a_throttled_consumer_keeps_its_partitions(cluster: Cluster) -> None:
     )  # a Fetch brings a whole batch
     for _ in range(20):
         producer.produce(TOPIC, bytes(100_000))
-    assert producer.flush(30) == 0
+    assert producer.flush(HUNG_S) == 0
     revoked: list[object] = []
     assigned: list[object] = []
     consumer = Consumer(

@@ -16,9 +16,10 @@ from aiokafka.errors import KafkaError
 from aiokafka.structs import OffsetAndMetadata
 
 from support.clients.base import EARLIEST, HEARTBEAT_MS, LATEST, SESSION_TIMEOUT_MS, Client, Member, Record, Refused
+from support.waiting import HUNG_S
 
 T = TypeVar("T")
-TIMEOUT_S = 30
+TIMEOUT_S = HUNG_S
 ASSIGNORS = {
     "range": RangePartitionAssignor,
     "roundrobin": RoundRobinPartitionAssignor,

@@ -17,8 +17,9 @@ from confluent_kafka.admin import (
 )
 
 from support.clients.base import EARLIEST, HEARTBEAT_MS, LATEST, SESSION_TIMEOUT_MS, Client, Member, Record, Refused
+from support.waiting import HUNG_S
 
-TIMEOUT_S = 20
+TIMEOUT_S = HUNG_S
 STARTS = {EARLIEST: -2, LATEST: -1}
 
 

@@ -18,6 +18,7 @@ from kafka.errors import KafkaError
 from kafka.structs import OffsetAndMetadata
 
 from support.clients.base import EARLIEST, HEARTBEAT_MS, LATEST, SESSION_TIMEOUT_MS, Client, Member, Record, Refused
+from support.waiting import HUNG_S
 
 ASSIGNORS = {
     "range": RangePartitionAssignor,
@@ -151,8 +152,8 @@ class KafkaPythonClient(Client):
                     )
                     for record in records
                 ]
-                producer.flush(20)
-                metadata = [future.get(20) for future in sent]
+                producer.flush(HUNG_S)
+                metadata = [future.get(HUNG_S) for future in sent]
         finally:
             producer.close()
         return [(row.partition, row.offset) for row in metadata]

@@ -10,7 +10,9 @@ from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, Producer, To
 from kafka import KafkaConsumer
 from kafka import TopicPartition as PythonTopicPartition
 
-TIMEOUT_S = 30
+from support.waiting import HUNG_S
+
+TIMEOUT_S = HUNG_S
 ROUNDS, EACH = 4, 5
 COMMITTED = ROUNDS * EACH
 LEVELS = {True: "read_committed", False: "read_uncommitted"}
