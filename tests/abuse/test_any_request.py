@@ -13,11 +13,17 @@ from support.abuse import Client, Seen, Watch, create_on_each, create_topics, sp
 from support.hostile import TOPICS, Hostile
 from support.hostile_clients import Address, send_all
 from support.ports import free_ports
+from support.waiting import HUNG_S
 from tailrace.testing import Cluster
 
 # Of any role, whatever was sent before; a quiet one has 35 to 60 MB.
 MOST_MB = 400
-SETTINGS = {"gateway.advertise": "brokers", "offsets.topic.num.partitions": "8"}
+SETTINGS = {
+    "gateway.advertise": "brokers",
+    "offsets.topic.num.partitions": "8",
+    # A busy machine may need more than 5 s to replicate a shard's barrier behind hundreds of new topics.
+    "offsets.commit.timeout.ms": str(HUNG_S * 1000),
+}
 
 
 @pytest.fixture(params=[1, 3])

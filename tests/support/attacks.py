@@ -283,7 +283,7 @@ ATTACKS = (
         _ask,
         answer_mb=8,
     ),
-    Attack("2 Fetch: five that wait, a partition 10,000 times", _waiting_fetch, _five_times),
+    Attack("2 Fetch: five that wait, a partition 10,000 times", _waiting_fetch, _five_times, answer_mb=10),
     Attack(
         "2 Fetch: 5,000 partitions that nobody opened yet",
         _rows(lambda n: abuse.fetch(rows([text(COLD) + rows(map(abuse.fetched, range(n)))])), PARTITIONS),

@@ -90,7 +90,7 @@ def service_handlers(
         ApiKey.INIT_PRODUCER_ID: _with(init_producer_id.handle, producer_ids),
         ApiKey.DESCRIBE_CONFIGS: _with(describe_configs.handle, config, follower),
         ApiKey.INCREMENTAL_ALTER_CONFIGS: _with(incremental_alter_configs.handle, topics.node_id),
-        ApiKey.FENCE_SHARD: _with(fence_shard.handle, topics, wakeups, follower, clock),
+        ApiKey.FENCE_SHARD: _with(fence_shard.handle, topics, wakeups, follower, config, clock),
         ApiKey.DESCRIBE_CLEANER: _with(describe_cleaner.handle, topics, cleaner),
         ApiKey.DESCRIBE_OPEN_TRANSACTIONS: _with(describe_open_transactions.handle, open_transactions, hanging),
         ApiKey.ADOPT_CONNECTION: _with(adopt_connection.handle, adopted),

@@ -16,12 +16,12 @@ from tailrace.wire.messages import FenceShardRequest, FenceShardResponse
 from tailrace_broker.partitions.shard_barriers import barrier, refusal_of
 from tailrace_broker.waiting import offset_wait
 
-_COMMIT_TIMEOUT_MS = 5000
 _NEWS_TIMEOUT_MS = 1000.0
 
 if TYPE_CHECKING:
     from tailrace.clock import Clock
     from tailrace.net.metadata.follower import MetadataFollower
+    from tailrace_broker.dynamic_config import DynamicBrokerConfig
     from tailrace_broker.partitions.partition import Partition
     from tailrace_broker.partitions.topics import Topics
     from tailrace_broker.partitions.wakeups import WakeUps
@@ -33,6 +33,7 @@ async def handle(
     topics: Topics,
     wakeups: WakeUps,
     follower: MetadataFollower,
+    config: DynamicBrokerConfig,
     clock: Clock,
 ) -> FenceShardResponse:
     """Answers the barrier's offset. NOT_COORDINATOR to an older epoch, UNKNOWN_LEADER_EPOCH to one nobody gave."""
@@ -51,7 +52,8 @@ async def handle(
         raise ApiError(ErrorCode(answer.error_code))
     wakeups.appended(partition)
     if partition.high_watermark <= answer.base_offset:
-        await offset_wait.reached(partition.commits, answer.base_offset + 1, wakeups.purgatory, _COMMIT_TIMEOUT_MS)
+        timeout_ms = config.current.offsets_commit_timeout_ms
+        await offset_wait.reached(partition.commits, answer.base_offset + 1, wakeups.purgatory, timeout_ms)
     return FenceShardResponse(
         error_code=0,
         barrier_offset=answer.base_offset,
