@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -113,6 +114,21 @@ def test_records_are_chosen_and_shown_as_kcat_does(cluster: Cluster) -> None:
     assert run(cluster, "consume", "parts", "-p", "1", "-o", "0", "-e", "--filter", "offset == 1") == "null\n"
     said = run(cluster, "consume", "parts", "-o", "3", "-e", status=1)
     assert said == "parts-0: offset 3 is not in the log, which has 0 to 0\n"
+
+
+def test_records_before_a_place_are_deleted(cluster: Cluster) -> None:
+    run(cluster, "topic", "create", "shortened", "--partitions", "2")
+    run(cluster, "produce", "shortened", "-p", "1", typed="a\nb\nc\n")
+    shown = json.loads(run(cluster, "topic", "offsets", "shortened", "-o", "-1", "--json"))
+    assert shown[1] == {"partition_id": 1, "first_offset": 0, "end_offset": 3, "offsets": 3, "offset": 2}
+    for word in ("--dry-run", "--yes"):
+        done = run(cluster, "topic", "delete-records", "shortened", "-p", "1", "--before", "2", word, "--json")
+        row = {"partition_id": 1, "first_offset": 0, "new_first_offset": 2, "end_offset": 3}
+        assert json.loads(done) == [row]
+    assert json.loads(run(cluster, "topic", "offsets", "shortened", "--json"))[1]["first_offset"] == 2
+    assert run(cluster, "consume", "shortened", "-o", "earliest", "-e") == "c\n"
+    said = run(cluster, "topic", "delete-records", "shortened", "-p", "1", "--before", "9", status=1)
+    assert said == "shortened-1: offset 9 is not in the log, which has 2 to 3\n"
 
 
 def test_what_consume_prints_as_json_produce_takes(cluster: Cluster, tmp_path: Path) -> None:

@@ -489,6 +489,20 @@ class MemoryBackend:
             ]
         )
 
+    def _on_DeleteRecordsRequest(self, request: Any) -> Any:
+        topic = m.DeleteRecordsResponse.DeleteRecordsTopicResult
+        rows = []
+        for asked in request.topics:
+            for part in asked.partitions:
+                key = (asked.name, part.partition_index)
+                new = len(self.log(*key)) if part.offset < 0 else part.offset
+                self.begins[key] = max(self.begins.get(key, 0), new)
+                row = topic.DeleteRecordsPartitionResult(
+                    partition_index=part.partition_index, low_watermark=self.begins[key], error_code=0
+                )
+                rows.append(topic(name=asked.name, partitions=[row]))
+        return m.DeleteRecordsResponse(topics=rows)
+
     def _on_FetchRequest(self, request: Any) -> Any:
         topic = m.FetchResponse.FetchableTopicResponse
         return m.FetchResponse(

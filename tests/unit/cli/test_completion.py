@@ -26,7 +26,7 @@ def completed(line: str) -> list[str]:
     [
         ("tailrace ", list(COMMANDS)),
         ("tailrace top", ["topic"]),
-        ("tailrace topic de", ["describe", "delete"]),
+        ("tailrace topic de", ["describe", "delete", "delete-records"]),
         ("tailrace consume orders --fo", ["--follow", "--format"]),
         ("tailrace status --ti", ["--timeout"]),
     ],

@@ -10,6 +10,7 @@ import typer
 
 from tailrace.cli.daily.connection import Bootstrap, Json, Topic, pairs, say, table
 from tailrace.cli.daily.nodes import EARLIEST, LATEST, NO_ID, Nodes, nodes
+from tailrace.cli.daily.records.log_offsets import delete_records, offsets
 from tailrace.cli.daily.refusals import RefusedError, Yes, confirm
 from tailrace.cli.daily.transactions.producers import producers
 from tailrace.wire import messages as m
@@ -18,6 +19,7 @@ from tailrace.wire.limits import pages
 app = typer.Typer(
     no_args_is_help=True, add_completion=False, rich_markup_mode=None, help="Topics and their partitions."
 )
+app.command("offsets", short_help="Where logs begin and end, and the offset at a time.")(offsets)
 app.command("producers", short_help="Idempotent and transactional producers.")(producers)
 Settings = Annotated[list[str] | None, typer.Option("--config", "-c", metavar="KEY=VALUE")]
 _TIMEOUT_MS: Final = 30_000
@@ -137,6 +139,9 @@ def delete(
             topics = [state(name=name, topic_id=NO_ID) for name in some]
             cluster.ask(m.DeleteTopicsRequest(topics=topics, timeout_ms=_TIMEOUT_MS), 6)
     say(f"deleted {', '.join(names)}")
+
+
+app.command("delete-records", short_help="Delete the records before an offset or a time.")(delete_records)
 
 
 def _internal(cluster: Nodes, names: Sequence[str]) -> list[str]:

@@ -16,6 +16,7 @@ from tailrace_gateway.rest.backend import AdminBackend
 from tailrace_gateway.rest.hosts import HostCheck, HostRules
 from tailrace_gateway.rest.limits import RestLimits
 from tailrace_gateway.rest.models import NewRecord
+from tailrace_gateway.rest.reading import offsets
 from tailrace_gateway.rest.reading import routes as reading
 from tailrace_gateway.rest.reading.places import ReadingPlaces
 from tailrace_gateway.rest.routes import (
@@ -75,6 +76,7 @@ def create_app(
         acls,
         users,
         reading,
+        offsets,
     ):  # "-" before any topic's name
         # Not include_router: FastAPI may keep what is included as one route, and paths.py and errors.py see each.
         app.router.routes.extend(module.router.routes)
