@@ -219,6 +219,15 @@ async def test_configs_are_listed_set_and_reset(
     assert refusal(await http.get(f"{here}/no.such.key")) == (404, 404)
 
 
+async def test_configs_of_all_brokers_are_listed(http: httpx.AsyncClient) -> None:
+    listing = (await http.get(f"{ROOT}/brokers/-/configs")).json()
+    assert listing["kind"] == "KafkaBrokerConfigList"
+    assert [(row["broker_id"], row["name"]) for row in listing["data"]][::3] == [
+        (0, "max.message.bytes"),
+        (1, "max.message.bytes"),
+    ]
+
+
 async def test_altering_is_all_or_none(http: httpx.AsyncClient, backend: MemoryBackend) -> None:
     backend.set_topic("orders", 1)
     here = f"{ROOT}/topics/orders/configs:alter"
@@ -359,7 +368,7 @@ async def test_every_operation_is_in_the_openapi_document(http: httpx.AsyncClien
     assert "/v3/clusters/{cluster_id}/topics/{topic_name}/records" in paths
     operations = [operation for methods in paths.values() for operation in methods.values()]
     assert all(operation["description"] for operation in operations)
-    assert len(operations) == 82
+    assert len(operations) == 83
 
 
 async def test_every_reference_in_the_openapi_document_is_resolved(http: httpx.AsyncClient) -> None:

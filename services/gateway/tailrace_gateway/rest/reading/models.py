@@ -86,6 +86,7 @@ class ReadRecord(BaseModel):
     key: ReadData | None
     value: ReadData | None
     headers: list[ReadHeader]
+    decoded: dict[str, object] | None  # of the cluster's own topics: what the record says
 
 
 class ReadPartition(BaseModel):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Final, NamedTuple
 
+from tailrace.inspect.decoders import decoder_for
 from tailrace.reading.decoders.plain import Encoding, shown
 from tailrace.reading.window import FoundRecord
 
@@ -21,6 +22,7 @@ class Encodings(NamedTuple):
 def record_of(topic: str, found: FoundRecord, encodings: Encodings) -> dict[str, object]:
     """In the form of models.ReadRecord."""
     partition, record = found
+    decode = decoder_for(topic)
     return {
         "kind": "TailraceRecord",
         "topic_name": topic,
@@ -31,6 +33,7 @@ def record_of(topic: str, found: FoundRecord, encodings: Encodings) -> dict[str,
         "key": _data(record.key, encodings.key),
         "value": _data(record.value, encodings.value),
         "headers": [{"name": name, "value": _data(value, Encoding.AUTO)} for name, value in record.headers],
+        "decoded": None if decode is None else decode(record),
     }
 
 

@@ -66,7 +66,9 @@ class EventStream(Response):
             finally:
                 gone.cancel()
                 sending.cancel()
-                await asyncio.gather(gone, sending, return_exceptions=True)
+                _, failed = await asyncio.gather(gone, sending, return_exceptions=True)
+            if isinstance(failed, Exception):  # a fault of this program: the server logs it and closes
+                raise failed
         await send({"type": "http.response.body", "body": b""})
 
     async def _send(self, send: Send) -> None:

@@ -120,6 +120,14 @@ async def reset_topic_config(scope: InCluster, topic_name: str, name: str) -> No
     await change(scope, topic_owner(scope, topic_name), ConfigChange(name=name, operation="DELETE"))
 
 
+@router.get("/brokers/-/configs", response_model_exclude_unset=True)  # before any broker's id
+async def list_all_broker_configs(scope: InCluster) -> Listing[Config]:
+    """Lists the configs of every live broker."""
+    owners = [broker_owner(scope, broker.broker_id) for broker in scope.image.live_brokers()]
+    data = [row for owner in owners for row in (await list_of(scope, owner)).data]
+    return Listing(kind="KafkaBrokerConfigList", metadata=scope.listing("brokers", "-", "configs"), data=data)
+
+
 @router.get("/brokers/{broker_id}/configs", response_model_exclude_unset=True)
 async def list_broker_configs(scope: InCluster, broker_id: int) -> Listing[Config]:
     """Lists a broker's configs."""

@@ -12,6 +12,7 @@ import pytest
 
 from support.rest_backend import MemoryBackend
 from tailrace.clock import ManualClock
+from tailrace.coordination.group_records import OffsetCommitted, encode
 from tailrace.errors import ApiError, ErrorCode
 from tailrace.records.record import Record
 from tailrace_gateway.rest.app import create_app
@@ -71,6 +72,7 @@ async def test_a_record_has_all_of_its_parts(http: httpx.AsyncClient, backend: M
             {"name": "trace", "value": {"type": "BINARY", "data": "/w==", "size": 1}},
             {"name": "none", "value": None},
         ],
+        "decoded": None,
     }
 
 
@@ -245,3 +247,14 @@ async def test_a_filter_that_is_wrong_is_refused(http: httpx.AsyncClient, backen
     assert answer.status_code == 400
     assert "at 11: Syntax error" in answer.json()["message"]
     assert backend.connections == 0
+
+
+async def test_records_of_the_own_topics_are_decoded(http: httpx.AsyncClient, backend: MemoryBackend) -> None:
+    backend.set_topic("__consumer_offsets", 1)
+    commit = OffsetCommitted("billing", "orders", 1, 17, commit_timestamp_ms=5)
+    key, value = encode(commit)
+    backend.log("__consumer_offsets", 0).extend([Record(key=key, value=value), Record(key=b"", value=b"?")])
+    committed, damaged = (await get(http, "/v3/clusters/memory/topics/__consumer_offsets/records"))["data"]
+    assert committed["decoded"]["type"] == "OffsetCommitted"
+    assert (committed["decoded"]["group_id"], committed["decoded"]["offset"]) == ("billing", 17)
+    assert damaged["decoded"]["type"] == "damaged"

@@ -144,3 +144,12 @@ async def test_a_stream_with_a_filter_says_where_it_stands(backend: MemoryBacken
     assert (found["id"], found["event"]) == ("0:1", "progress")
     assert json.loads(found["data"])["scanned_records"] == 1
     await client.go()
+
+
+async def test_a_fault_of_this_program_is_not_kept_quiet(backend: MemoryBackend) -> None:
+    client = Client(backend, ManualClock())
+    await client.next()
+    backend.fail_next = KeyError("a fault")
+    with pytest.raises(KeyError):
+        await client.running
+    assert backend.connections == 0
