@@ -24,12 +24,19 @@ from tailrace.wire.header import parse_request_header
 from tailrace.wire.hot.fetch import PartitionData, decode_fetch, encode_fetch_answer
 from tailrace.wire.hot.fetch_heads import FetchHeads
 from tailrace.wire.hot.produce import decode_produce, encode_produce_answer
-from tailrace.wire.messages import FetchRequest, MetadataRequest, MetadataResponse, ProduceRequest
+from tailrace.wire.messages import (
+    FetchRequest,
+    MetadataRequest,
+    MetadataResponse,
+    OffsetCommitRequest,
+    ProduceRequest,
+)
 
 ROUNDS = 5
 SECONDS = 0.2
 SIZES = {"100 B": 100, "1 KiB": 1024, "16 KiB": 16 << 10, "128 KiB": 128 << 10, "900 KiB": 900 << 10}
 TOPIC = b"bench"
+COMMITTED = 20_000  # partitions, the most of one request
 SEGMENT_BYTES = 64 << 20
 Step = Callable[[], object]
 
@@ -69,6 +76,18 @@ def codec_steps() -> dict[str, Step]:
         "decode Metadata v12": lambda: decode_request(ApiKey.METADATA, 12, frame[header.body_offset :]),
         "encode Metadata v12, 10 topics of 6 partitions": lambda: encode_response(answer, 12, 7),
     }
+
+
+def commit_step() -> Step:
+    """The long request that consumers send most: offsets of as many partitions as one may have."""
+    topic = OffsetCommitRequest.OffsetCommitRequestTopic
+    row = topic.OffsetCommitRequestPartition
+    rows = [row(partition_index=n, committed_offset=n, committed_metadata="") for n in range(COMMITTED // 200)]
+    topics = [topic(name=f"topic-{n}", partitions=rows) for n in range(200)]
+    message = OffsetCommitRequest(group_id="g", member_id="m", group_instance_id=None, topics=topics)
+    frame = memoryview(bytes(encode_request(message, 9, 7, "bench")))[4:]
+    body = frame[parse_request_header(frame).body_offset :]
+    return lambda: decode_request(ApiKey.OFFSET_COMMIT, 9, body)
 
 
 def produce_steps(size: int) -> dict[str, Step]:
@@ -139,6 +158,8 @@ def table(folder: Path) -> str:
     """Measures everything and answers two Markdown tables."""
     lines = ["| schema-driven codec | CPU µs |", "|---|--:|"]
     lines += [f"| {name} | {cost_us(step):.1f} |" for name, step in codec_steps().items()]
+    each_us = cost_us(commit_step()) / COMMITTED
+    lines.append(f"| decode OffsetCommit v9: each of {COMMITTED:,} partitions, of 200 topics | {each_us:.2f} |")
     columns: dict[str, dict[str, float]] = {}
     for label, size in SIZES.items():
         steps, log = log_steps(size, folder)
