@@ -164,10 +164,28 @@ def test_a_stranger_reaches_no_role(hosts: Hosts, role: str) -> None:
 def test_a_broker_of_another_secret_is_kept_out_and_says_why(hosts: Hosts) -> None:
     other = hosts.write_secret("other", "o" * 64)
     before = metric(hosts, "controller", "tailrace_failed_authentication_total")
+    controller = hosts.processes["controller"]
     with hosts.running("broker", "stranger", node_id="7", internal_secret_file=str(other)) as process:
         said = wait_for(process, "metadata is stale", "internal.secret.file")
         assert "another secret" in str(said)
+        assert str(wait_for(controller, "authentication failed")["user"]).startswith("broker-7/")
     assert metric(hosts, "controller", "tailrace_failed_authentication_total") > before
+
+
+def test_the_secret_is_changed_while_services_run(hosts: Hosts) -> None:
+    """As docs/operations.md has it: both are valid for a while, and each service takes the file up by itself."""
+    old = hosts.secret.read_text().strip()
+    new = "n" * 63 + old[-1:]
+    for text in (f"{old}\n{new}\n", f"{new}\n{old}\n", new):
+        hosts.secret.write_text(text)
+        for process in hosts.processes.values():
+            wait_for(process, "cluster secret reloaded")
+    only_new = hosts.write_secret("new", new)
+    port = str(free_ports(2))
+    with hosts.running("gateway", "later", gateway_port=port, internal_secret_file=str(only_new)) as process:
+        wait_for(process, "ready")
+    with KafkaProducer(bootstrap_servers=hosts.bootstrap) as producer:
+        producer.send("changed", b"value").get(30)
 
 
 @pytest.mark.parametrize(

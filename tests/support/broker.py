@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+import socket
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, nullcontext
 from dataclasses import replace
@@ -19,8 +20,8 @@ from tailrace.config import Config
 from tailrace.log.directory.log_dir import LogDir
 from tailrace.metadata.image import MetadataImage, PartitionImage, ShardImage, TopicImage
 from tailrace.net.address import Address
-from tailrace.net.authentication.client import open_proven
-from tailrace.net.authentication.proof import Secret
+from tailrace.net.authentication.client import log_in
+from tailrace.net.authentication.secret import Secret
 from tailrace.net.background import in_background
 from tailrace.net.client import Client
 from tailrace.net.identity import Identity
@@ -139,7 +140,7 @@ class Running:
         self.environment = environment
         self.address: Any = listener.server.addresses[-1]
         self.client_address: Address | None = None  # with gateway.advertise=brokers
-        self.service = Client(self.address, "service", secret=SECRET)
+        self.service = Client(self.address, "service", login=SECRET)
         self.client = Client(self.address, "client", CLIENT, SECRET)
 
     def again(self) -> Running:
@@ -153,11 +154,15 @@ class Running:
 
     async def open_wire(self) -> Any:
         """The transport of the client's connection, for requests to which a test expects no answer."""
+        loop = asyncio.get_running_loop()
         if self.address.is_unix:
-            loop = asyncio.get_running_loop()
             transport, _ = await loop.create_unix_connection(asyncio.Protocol, self.address.host)
         else:
-            transport = await open_proven(self.address, SECRET)
+            sock = socket.socket()
+            sock.setblocking(False)
+            await loop.sock_connect(sock, tuple(self.address))
+            await log_in(sock, SECRET)
+            transport, _ = await loop.create_connection(asyncio.Protocol, sock=sock)
         self.client.take_over(transport)
         await self.client.ask(PreambleRequest(**CLIENT._asdict()), timeout_ms=5000, version=0)
         return transport

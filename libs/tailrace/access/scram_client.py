@@ -7,7 +7,8 @@ import binascii
 import hashlib
 import hmac
 import re
-from typing import Final
+from collections.abc import Callable
+from typing import Final, TypeAlias
 
 from tailrace.access.refused import AuthenticationRefused
 from tailrace.access.scram import MIN_ITERATIONS, ScramMechanism, salted
@@ -15,14 +16,24 @@ from tailrace.access.scram import MIN_ITERATIONS, ScramMechanism, salted
 MOST_ITERATIONS: Final = 1_000_000  # more would keep the client busy; fewer than MIN_ITERATIONS make guesses cheap
 _CHALLENGE: Final = re.compile(r"r=([\x21-\x2B\x2D-\x7E]+),s=([A-Za-z0-9/+=]+),i=([1-9][0-9]{0,6})(?:,.*)?")
 _HEADER: Final = "n,,"
+# (mechanism, password, salt, iterations) -> the salted password. May raise AuthenticationRefused.
+SaltPassword: TypeAlias = Callable[[ScramMechanism, str, bytes, int], bytes]
 
 
 class ScramClient:
     """One exchange."""
 
-    def __init__(self, mechanism: ScramMechanism, username: str, password: str, nonce: str) -> None:
+    def __init__(
+        self,
+        mechanism: ScramMechanism,
+        username: str,
+        password: str,
+        nonce: str,
+        salt_password: SaltPassword = salted,
+    ) -> None:
         """Needs a fresh nonce for each exchange."""
         self._mechanism = mechanism
+        self._salt_password = salt_password
         self._password = password
         self._nonce = nonce
         name = username.replace("=", "=3D").replace(",", "=2C")
@@ -42,7 +53,7 @@ class ScramClient:
             or not MIN_ITERATIONS <= int(found[3]) <= MOST_ITERATIONS
         ):
             raise AuthenticationRefused("the server's challenge is not one of SCRAM")
-        key = salted(self._mechanism, self._password, _decoded(found[2]), int(found[3]))
+        key = self._salt_password(self._mechanism, self._password, _decoded(found[2]), int(found[3]))
         client_key = self._hmac(key, b"Client Key")
         binding = base64.b64encode(_HEADER.encode()).decode()
         without_proof = f"c={binding},r={found[1]}"

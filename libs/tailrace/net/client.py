@@ -13,8 +13,6 @@ from struct import Struct
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, TypeAlias
 
 from tailrace.net.address import Address
-from tailrace.net.authentication.client import open_proven
-from tailrace.net.authentication.proof import Secret
 from tailrace.net.identity import Identity
 from tailrace.net.transport.writing import write_all
 from tailrace.wire import codec
@@ -42,8 +40,15 @@ _HELLO_VERSION = 0  # of ApiVersions: every version of Tailrace knows it
 Ask: TypeAlias = Callable[[ApiMessage, int], Awaitable[object]]
 
 
-class ClientLogin(Protocol):
-    """The user that a client is, and how it shows that: tailrace.net.sasl.login."""
+class SaslLogin(Protocol):
+    """How a client shows which user or service it is: tailrace.net.sasl.login, tailrace.net.authentication.secret."""
+
+    async def run(self, ask: Ask) -> None:
+        """Raises AuthenticationRefused with what the server says."""
+
+
+class UserLogin(SaslLogin, Protocol):
+    """A user with its password, which REST takes, too."""
 
     @property
     def mechanism(self) -> str: ...
@@ -52,15 +57,12 @@ class ClientLogin(Protocol):
     @property
     def password(self) -> str: ...
 
-    async def run(self, ask: Ask) -> None:
-        """Raises AuthenticationRefused with what the server says."""
-
 
 class ClientSettings(NamedTuple):
     """How a client of Kafka connects: TLS and the login, None where there is none."""
 
     tls: ssl.SSLContext | None = None
-    login: ClientLogin | None = None
+    login: UserLogin | None = None
 
 
 PLAINTEXT: Final = ClientSettings()
@@ -217,20 +219,18 @@ class Client:
         address: Address,
         client_id: str,
         identity: Identity | None = None,
-        secret: Secret | None = None,
+        login: SaslLogin | None = None,
         tls: ssl.SSLContext | None = None,
         room: Room | None = None,
-        login: ClientLogin | None = None,
     ) -> None:
-        """secret: of an internal address; over TCP both sides prove that they know it, once for each connection.
+        """login: of an address that is served with SASL, once for each connection; a Unix socket's is not.
 
-        tls: of a client's address that is served over TLS. login: of one that is served with SASL.
+        tls: of a client's address that is served over TLS.
         room: is waited for with the size of a large answer before that is received.
         """
         self.address = address
         self._client_id = client_id
         self._identity = identity
-        self._secret = secret
         self._tls = tls
         self._room = room
         self._login = login
@@ -344,16 +344,16 @@ class Client:
             if wire is not None and not wire.ended:
                 return wire
             wire = await self._open()
-            if self._login is not None:
+            if self._login is not None and not self.address.is_unix:
                 await self._log_in(wire, self._login)
             self._wire = wire
             if self._identity is not None:
                 self._introduce(wire, self._identity)
             return wire
 
-    async def _log_in(self, wire: _Wire, login: ClientLogin) -> None:
+    async def _log_in(self, wire: _Wire, login: SaslLogin) -> None:
         """Raises NotLoggedIn; then the connection is closed."""
-        from tailrace.access.refused import AuthenticationRefused  # of commands alone
+        from tailrace.access.refused import AuthenticationRefused  # of logins alone
 
         async def ask(message: ApiMessage, version: int) -> object:
             frame = await self._send(wire, message, version)
@@ -380,11 +380,6 @@ class Client:
         try:
             if address.is_unix:
                 _, wire = await loop.create_unix_connection(lambda: _Wire(address, self._room), address.host)
-            elif self._secret is not None:
-                transport = await open_proven(address, self._secret)
-                wire = _Wire(address, self._room)
-                transport.set_protocol(wire)
-                wire.connection_made(transport)
             else:
                 _, wire = await loop.create_connection(
                     lambda: _Wire(address, self._room), address.host, address.port, ssl=self._tls

@@ -106,6 +106,8 @@ class Connection(Answering):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._server.connections.discard(self)
+        if self._service.authentication is not None:
+            self._service.authentication.ended(self, begun=self.received_bytes > 0)
         self.core.close()
         self._filled = 0
         self._shrink()

@@ -19,8 +19,7 @@ from tailrace.access.authorizer import Authorizer
 from tailrace.access.checks import Access, TopicName
 from tailrace.errors import ApiError, ErrorCode
 from tailrace.metadata.image import MetadataImage
-from tailrace.net.authentication.server import Authentication
-from tailrace.net.context import Context, HotConnection
+from tailrace.net.context import Connected, Context, HotConnection
 from tailrace.net.large import Large, has_many_rows
 from tailrace.net.limits.deadlines import ConnectionDeadlines
 from tailrace.net.limits.role_memory import RoleMemory
@@ -51,6 +50,25 @@ class RawTokens(Protocol):
 
     async def raw_token(self, token: bytes, session: ClientSession) -> bytes:
         """The answer to a token. Raises Malformed where the connection is to be closed without one."""
+
+
+class InternalLogins(Protocol):
+    """The logins of an internal listener's connections: tailrace.net.authentication.server."""
+
+    @property
+    def secured(self) -> bool:
+        """Whether there is a secret to log in with."""
+
+    def began(self, connection: Connected) -> None:
+        """A connection over TCP, which has to log in."""
+
+    def ended(self, connection: Connected, *, begun: bool) -> None:
+        """A connection is gone. begun: it had sent something."""
+
+    def refused(self, client: str, why: str) -> None:
+        """A connection was closed before any login."""
+
+    def close(self) -> None: ...
 
 
 def _nothing() -> None:
@@ -89,7 +107,7 @@ class Service:
     listener: str = "INTERNAL"
     authorizer: Authorizer | None = None  # of clients; without one they may do everything
     topic_name: TopicName = _no_topic  # for requests that name topics by id
-    authentication: Authentication | None = None  # of an internal listener's connections
+    authentication: InternalLogins | None = None  # of an internal listener's connections
     max_frame_bytes: int = 104_857_600
     max_connections: int = 10_000
     buffers: SocketBuffers = field(default_factory=SocketBuffers)  # of each TCP connection

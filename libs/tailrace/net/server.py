@@ -13,7 +13,6 @@ from typing import Any
 
 from tailrace.net.address import Address
 from tailrace.net.authentication.peer import other_user
-from tailrace.net.authentication.server import Unproven
 from tailrace.net.connection import Connection
 from tailrace.net.dispatch import HotHandler, HotHandlers, Service
 from tailrace.net.identity import principal_of
@@ -94,7 +93,7 @@ class Server:
             return
         if (uid := other_user(connection.socket)) is not None:
             if self.service.authentication is not None:
-                self.service.authentication.failed(f"user {uid}", "a Unix socket takes connections of its own user")
+                self.service.authentication.refused(f"user {uid}", "a Unix socket takes connections of its own user")
             connection.close()
             return
         if len(self.connections) >= self.service.max_connections:
@@ -106,6 +105,9 @@ class Server:
             connection.close()
             return
         self.connections.add(connection)
+        authentication = self.service.authentication
+        if authentication is not None and authentication.secured and connection.socket.family != socket.AF_UNIX:
+            authentication.began(connection)
 
     def _few_descriptors(self, connection: Connection) -> bool:
         """Whether a client has one of the last; other services may have them."""
@@ -128,7 +130,7 @@ class Server:
             await self._listen_encrypted(address, self._encryption)
             return
         else:
-            server = await loop.create_server(self._tcp_protocol, address.host, address.port, backlog=BACKLOG)
+            server = await loop.create_server(lambda: self._accepted(self), address.host, address.port, backlog=BACKLOG)
             host, port = server.sockets[0].getsockname()[:2]
             self.addresses.append(Address(host, port))
         self._servers.append(server)
@@ -154,13 +156,6 @@ class Server:
     def _encrypts(self, sock: EncryptedSocket, name: str | None) -> None:
         """A client is through its handshake."""
         EncryptedTransport(sock, principal_of(name), self._accepted(self)).start()
-
-    def _tcp_protocol(self) -> asyncio.BufferedProtocol:
-        """A connection, or what becomes one when it has proved the cluster's secret."""
-        authentication = self.service.authentication if self.service.internal else None
-        if authentication is None or authentication.secret is None:
-            return self._accepted(self)
-        return Unproven(authentication, authentication.secret, lambda rest: Connection(self, unread=rest))
 
     async def close(self) -> None:
         """Stops listening, closes what is open and removes the Unix sockets."""

@@ -128,6 +128,7 @@ class ClientSession:
 
     __slots__ = (
         "_answers",
+        "_authentication_ms",
         "_authorizer",
         "_clock",
         "_deadline",
@@ -173,6 +174,7 @@ class ClientSession:
         self.raw_tokens = False  # what follows are its tokens, without a header (SaslHandshake v0)
         self.on_expired: Callable[[], None] = _nothing
         self._sasl_bytes = _FRAME_BYTES
+        self._authentication_ms = AUTHENTICATION_MS
         self._deadline: Cancellable | None = None  # of authentication, then of the session
         self.software_name = self.software_version = ""
         self.client_id = b""  # of the last request that was looked at
@@ -240,13 +242,14 @@ class ClientSession:
 
     # -- authentication -------------------------------------------------------------------------------------------
 
-    def require_sasl(self, most_bytes: int) -> None:
-        """Nothing is taken but what SASL needs, until the client is authenticated; it has AUTHENTICATION_MS.
+    def require_sasl(self, most_bytes: int, within_ms: float = AUTHENTICATION_MS) -> None:
+        """Nothing is taken but what SASL needs, until the client is authenticated.
 
         most_bytes: sasl.server.max.receive.size.
         """
         self._sasl_bytes = min(_FRAME_BYTES, most_bytes)
-        self._deadline = self._clock.call_later(AUTHENTICATION_MS, self._not_in_time)
+        self._authentication_ms = within_ms
+        self._deadline = self._clock.call_later(within_ms, self._not_in_time)
         self._go_to(AuthenticationState.HANDSHAKE)
 
     def take(self, api_key: int) -> None:
@@ -266,10 +269,10 @@ class ClientSession:
         return most_bytes if logged_in and not self.raw_tokens else min(self._sasl_bytes, most_bytes)
 
     def begin_exchange(self, server: SaslServer, *, raw_tokens: bool) -> None:
-        """The client has chosen its mechanism. To authenticate again it has AUTHENTICATION_MS, too."""
+        """The client has chosen its mechanism. To authenticate again it has as long as at first."""
         if self.authentication is not AuthenticationState.HANDSHAKE:
             self.forget_expiry()
-            self._deadline = self._clock.call_later(AUTHENTICATION_MS, self._not_in_time)
+            self._deadline = self._clock.call_later(self._authentication_ms, self._not_in_time)
         self.sasl, self.raw_tokens = server, raw_tokens
         self._go_to(AuthenticationState.AUTHENTICATE)
 
@@ -314,7 +317,7 @@ class ClientSession:
 
     def _not_in_time(self) -> None:
         self._deadline = None
-        self._holder.give_way(f"not authenticated within {AUTHENTICATION_MS:.0f} ms: {self.authentication.value}")
+        self._holder.give_way(f"not authenticated within {self._authentication_ms:.0f} ms: {self.authentication.value}")
 
     def _go_to(self, state: AuthenticationState) -> None:
         self.authentication = state

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from tailrace.access.authorizer import Authorizer
     from tailrace.clock import Clock
     from tailrace.config import Config
-    from tailrace.net.authentication.proof import Secret
+    from tailrace.net.authentication.secret import Secret
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +28,7 @@ class Environment:
     `run_dir` holds the Unix sockets `<role>-<id>.sock`; without it a role listens on TCP only.
     `boot_id` names this boot of this machine, and of containers this one: two services with the same one share a
     file system for Unix sockets.
-    `secret` is proved to other roles over TCP, and by them; Unix sockets need none.
+    `secret` is what roles log in with at each other over TCP; Unix sockets need none.
     `authorizer` decides what clients may do; without one the config says (authorizer.class.name).
     `registry` is this role instance's own, so that several roles can live in one process.
     `ask_for` names a process that the cluster should have beside the roles now; only `tailrace up` starts it.

@@ -8,13 +8,14 @@ import os
 import random
 import resource
 import sys
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from tailrace.net.address import Address
-from tailrace.net.authentication.secret_file import read_secret
+from tailrace.net.authentication.secret_file import SecretWatch, read_secret, secret_path
+from tailrace.net.background import in_background
 from tailrace.net.garbage_collection import SURVIVORS
 from tailrace.runtime import http, logs
 from tailrace.runtime.clock import SystemClock
@@ -81,6 +82,7 @@ async def run_service(service: RoleInstance, stop: asyncio.Event, *, alone: bool
     try:
         async with (
             cancelled_by(stop, environment.clock, environment.log, abandon) as opening,
+            _watching_secret(service.config, environment),
             service.role.open(service.config, environment) as opened,
         ):
             opening.set()
@@ -94,6 +96,18 @@ async def run_service(service: RoleInstance, stop: asyncio.Event, *, alone: bool
             environment.log.info("stopping")
     finally:
         server.close()
+
+
+@contextlib.asynccontextmanager
+async def _watching_secret(config: Config, environment: Environment) -> AsyncIterator[None]:
+    """While open, a change of the cluster's secret is taken up."""
+    if environment.secret is None:
+        yield
+        return
+    path = secret_path(config, environment.data_dir)
+    watch = SecretWatch(path, environment.secret, environment.clock, environment.log)
+    async with in_background(watch.run()):
+        yield
 
 
 def _allow_open_files() -> None:
@@ -116,7 +130,7 @@ def environment_for(service: RoleInstance) -> Environment:
         run_dir=run_dir.absolute(),
         boot_id=boot_id(),
         registry=_registry(),
-        secret=read_secret(service.config, data_dir),
+        secret=read_secret(service.config, data_dir, f"{service.role.name}-{service.service_id}"),
         ask_for=service.reporter.ask_for,
     )
 

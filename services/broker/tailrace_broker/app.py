@@ -18,7 +18,7 @@ from tailrace.config import Config
 from tailrace.log.directory.log_dir import LogDir
 from tailrace.metadata.image import MetadataImage
 from tailrace.metadata.records import Endpoint
-from tailrace.net.authentication.metrics import open_authentication
+from tailrace.net.authentication.metrics import with_logins
 from tailrace.net.authorization.opening import open_authorizer
 from tailrace.net.background import in_background, in_thread
 from tailrace.net.backoff import Backoff
@@ -408,12 +408,8 @@ async def open_listener(
             config=broker.config,
             clock=clock,
         )
-        internal = replace(
-            service,
-            handlers=of_clients | of_services,
-            apis=INTERNAL_APIS,
-            authentication=open_authentication(environment.secret, environment.registry, environment.log),
-        )
+        internal = replace(service, handlers=of_clients | of_services, apis=INTERNAL_APIS)
+        internal = with_logins(internal, environment.secret, clock, environment.registry)
         address = internal_address(config, environment.run_dir, f"broker-{config.node_id}", environment.secret)
         server = await serve([address], internal)
         stack.push_async_callback(server.close)

@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 
 from tailrace.config import Config, ConfigError
-from tailrace.net.authentication.metrics import open_authentication
+from tailrace.net.authentication.metrics import with_logins
 from tailrace.net.authorization.opening import open_authorizer
 from tailrace.net.background import in_background
 from tailrace.net.context import Context
@@ -69,7 +69,6 @@ async def open_controller(config: Config, environment: Environment) -> AsyncIter
         controller.resigned = watch.on_resigned
         memory = RoleMemory(RequestMemory(config.queued_max_request_bytes))
         RoleMemoryMetrics(environment.registry, memory)
-        authentication = open_authentication(environment.secret, environment.registry, environment.log)
         service = Service(
             role,
             {key: stamped(handler) for key, handler in HANDLERS.items()},
@@ -78,10 +77,10 @@ async def open_controller(config: Config, environment: Environment) -> AsyncIter
             internal=True,
             on_close=watch.on_connection_lost,
             memory=memory,
-            authentication=authentication,
             authorizer=authorizer,
             topic_name=topic_names(lambda: controller.image),
         )
+        service = with_logins(service, environment.secret, environment.clock, environment.registry)
         server = await serve([address], service)
         role.addresses["internal"] = str(server.addresses[0])
         quorum.own = advertised_address(config, server.addresses[0])

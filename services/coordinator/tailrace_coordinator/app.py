@@ -13,7 +13,7 @@ from uuid import UUID
 from tailrace.access.authorizer import Authorizer
 from tailrace.config import Config
 from tailrace.kafka.topics import GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC
-from tailrace.net.authentication.metrics import open_authentication
+from tailrace.net.authentication.metrics import with_logins
 from tailrace.net.authorization.opening import open_authorizer
 from tailrace.net.background import in_background
 from tailrace.net.backoff import Backoff
@@ -144,7 +144,6 @@ async def _serve(
 ) -> Server:
     memory = RoleMemory(RequestMemory(config.queued_max_request_bytes))
     RoleMemoryMetrics(environment.registry, memory)
-    authentication = open_authentication(environment.secret, environment.registry, environment.log)
     service = Service(
         coordinator,
         HANDLERS,
@@ -152,11 +151,11 @@ async def _serve(
         environment.log,
         max_frame_bytes=config.socket_request_max_bytes,
         memory=memory,
-        authentication=authentication,
         large=coordinator.large,
         authorizer=authorizer,
         topic_name=topic_names(lambda: coordinator.image),
     )
+    service = with_logins(service, environment.secret, environment.clock, environment.registry)
     address = internal_address(config, environment.run_dir, f"{ROLE}-{config.node_id}", environment.secret)
     return await serve([address], service)
 

@@ -17,7 +17,7 @@ from tailrace.clock import Clock
 from tailrace.errors import ApiError, ErrorCode
 from tailrace.metadata.image import BrokerImage, MetadataImage
 from tailrace.net.address import Address
-from tailrace.net.authentication.proof import Secret
+from tailrace.net.authentication.secret import Secret
 from tailrace.net.background import spawn
 from tailrace.net.identity import Identity, user_of
 from tailrace.net.large import Large

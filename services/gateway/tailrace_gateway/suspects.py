@@ -15,7 +15,7 @@ from typing import Any, Protocol
 
 from tailrace.clock import Clock
 from tailrace.metadata.image import MetadataImage, TopicImage
-from tailrace.net.authentication.proof import Secret
+from tailrace.net.authentication.secret import Secret
 from tailrace.net.identity import Identity
 from tailrace.net.members.endpoints import address_of
 from tailrace_gateway.relay.node import Exchange

@@ -56,7 +56,7 @@ class ServedVersions:
             yield ("controller", 0, image.epoch), controller
 
     async def _ask(self, member: Member, address: Address) -> None:
-        client = Client(address, CLIENT_ID, secret=self._gateway.secret)
+        client = Client(address, CLIENT_ID, login=self._gateway.secret)
         try:
             request = ApiVersionsRequest(client_software_name="tailrace", client_software_version="1")
             answer = await client.ask(request, timeout_ms=_ASK_TIMEOUT_MS)

@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager
 from uuid import UUID
 
 from tailrace.config import Config, ConfigError
-from tailrace.net.authentication.metrics import open_authentication
+from tailrace.net.authentication.metrics import with_logins
 from tailrace.net.background import in_background
 from tailrace.net.backoff import Backoff
 from tailrace.net.dispatch import Service
@@ -60,7 +60,6 @@ async def open_quota(config: Config, environment: Environment) -> AsyncIterator[
     quota = Quota(store, config.quota_lease_ms, config.quota_max_entries, clock, metrics, scopes)
     memory = RoleMemory(RequestMemory(config.queued_max_request_bytes))
     RoleMemoryMetrics(environment.registry, memory)
-    authentication = open_authentication(environment.secret, environment.registry, environment.log)
     service = Service(
         quota,
         HANDLERS,
@@ -68,8 +67,8 @@ async def open_quota(config: Config, environment: Environment) -> AsyncIterator[
         log,
         max_frame_bytes=config.socket_request_max_bytes,
         memory=memory,
-        authentication=authentication,
     )
+    service = with_logins(service, environment.secret, clock, environment.registry)
     async with (
         open_metadata_follower(config, environment, f"{ROLE}-{config.node_id}") as follower,
         contextlib.AsyncExitStack() as stack,

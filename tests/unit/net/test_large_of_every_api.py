@@ -32,6 +32,7 @@ BYTES = 4_500  # rows of a byte each: most of them are the same
 
 # What works on a message where it stands, and why it is never large there. Everybody else asks net/large.py.
 DIRECT = {
+    "libs/tailrace/net/authentication/client.py": "the login of a socket of the gateway",
     "libs/tailrace/net/client.py": "questions of our own; their answers it gives to net/large.py",
     "libs/tailrace/net/connection.py": "below LARGE_BYTES, and the preamble",
     "libs/tailrace/net/dispatch.py": "ApiVersions, which has a row for each API",

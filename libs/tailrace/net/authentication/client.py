@@ -1,82 +1,42 @@
-"""The connecting side on TCP: proves the cluster's secret, and has the other side prove it, before the first frame."""
+"""The connecting side on a socket that is not asyncio's; `tailrace.net.client` logs in by itself."""
 
 from __future__ import annotations
 
 import asyncio
-import secrets
 import socket
-from typing import Any
+from typing import Final
 
-from tailrace.net.address import Address
-from tailrace.net.authentication.proof import ANSWER_BYTES, NONCE_BYTES, ClientProof, NotProven, Secret
+from tailrace.access.refused import AuthenticationRefused
+from tailrace.net.authentication.secret import Secret
+from tailrace.wire import codec
+from tailrace.wire.connection import SIZE, answer_size
+from tailrace.wire.malformed import Malformed
+from tailrace.wire.messages import ApiMessage
 
-_CLOSED = "closed the connection before it proved the cluster's secret: has it the same internal.secret.file?"
-
-
-class _Proving(asyncio.BufferedProtocol):
-    """Until both sides are proven; `done` says when, or how it failed."""
-
-    def __init__(self, secret: Secret) -> None:
-        self._proof = ClientProof(secret, secrets.token_bytes(NONCE_BYTES))
-        self._buffer = bytearray(ANSWER_BYTES)
-        self._left = ANSWER_BYTES
-        self.refusal: asyncio.Future[str] = asyncio.get_running_loop().create_future()  # empty: the proof was taken
-
-    def connection_made(self, transport: Any) -> None:
-        self._transport = transport
-        transport.write(self._proof.hello)
-
-    def get_buffer(self, sizehint: int) -> memoryview:
-        return memoryview(self._buffer)[: max(1, self._left)]
-
-    def buffer_updated(self, nbytes: int) -> None:
-        self._left -= nbytes
-        try:
-            out = self._proof.receive(bytes(self._buffer[:nbytes]))
-        except NotProven as wrong:
-            self._fail(str(wrong))
-            return
-        if out and not self.refusal.done():
-            self._transport.write(out)
-            self.refusal.set_result("")
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        self._fail(_CLOSED)
-
-    def _fail(self, why: str) -> None:
-        if not self.refusal.done():
-            self.refusal.set_result(why)
+_ANSWER_BYTES_MAX: Final = 16_384
 
 
-async def open_proven(address: Address, secret: Secret) -> Any:
-    """A TCP transport on which frames may go now; its protocol is the caller's to set. Raises OSError."""
+async def log_in(sock: socket.socket, secret: Secret) -> None:
+    """Logs in on a connected socket that does not block. Raises OSError."""
     loop = asyncio.get_running_loop()
-    proving = _Proving(secret)
-    transport, _ = await loop.create_connection(lambda: proving, address.host, address.port)
+
+    async def receive(size: int) -> bytes:
+        got = b""
+        while len(got) < size:
+            part = await loop.sock_recv(sock, size - len(got))
+            if not part:
+                raise ConnectionRefusedError("closed the connection before the login was over")
+            got += part
+        return got
+
+    async def ask(message: ApiMessage, version: int) -> object:
+        await loop.sock_sendall(sock, codec.encode_request(message, version, 0, secret.service))
+        size = answer_size(await receive(SIZE.size), _ANSWER_BYTES_MAX)
+        frame = await receive(size)
+        key = message.API_KEY
+        return codec.decode_response(key, version, codec.response_body(key, version, memoryview(frame)))
+
     try:
-        if why := await proving.refusal:
-            raise ConnectionRefusedError(why)
-        if transport.is_closing():
-            raise ConnectionResetError("closed the connection")
-    except BaseException:
-        transport.abort()
-        raise
-    return transport
-
-
-async def prove(sock: socket.socket, secret: Secret) -> None:
-    """The same on a connected socket that does not block. Raises OSError."""
-    loop = asyncio.get_running_loop()
-    proof = ClientProof(secret, secrets.token_bytes(NONCE_BYTES))
-    await loop.sock_sendall(sock, proof.hello)
-    out, left = b"", ANSWER_BYTES
-    while not out:
-        part = await loop.sock_recv(sock, left)
-        if not part:
-            raise ConnectionRefusedError(_CLOSED)
-        left -= len(part)
-        try:
-            out = proof.receive(part)
-        except NotProven as wrong:
-            raise ConnectionRefusedError(str(wrong)) from None
-    await loop.sock_sendall(sock, out)
+        await secret.run(ask)
+    except (AuthenticationRefused, Malformed) as refused:
+        raise ConnectionRefusedError(str(refused)) from None

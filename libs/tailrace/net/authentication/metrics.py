@@ -1,14 +1,15 @@
-"""Proven and refused internal connections, named as Kafka's MBeans (successful-, failed-authentication-total)."""
+"""Logins and refusals of internal connections, named as Kafka's MBeans (successful-, failed-authentication-total)."""
 
 from __future__ import annotations
 
 from prometheus_client import CollectorRegistry
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
-from structlog.typing import FilteringBoundLogger
 
-from tailrace.net.authentication.proof import Secret
+from tailrace.clock import Clock
+from tailrace.net.authentication.secret import Secret
 from tailrace.net.authentication.server import Authentication
+from tailrace.net.dispatch import Service
 
 
 class AuthenticationMetrics(Collector):
@@ -24,17 +25,17 @@ class AuthenticationMetrics(Collector):
         return [
             CounterMetricFamily(
                 "tailrace_successful_authentication",
-                "Internal TCP connections that proved the cluster's secret.",
+                "Internal TCP connections that logged in with the cluster's secret.",
                 value=known.successful_count,
             ),
             CounterMetricFamily(
                 "tailrace_failed_authentication",
-                "Internal connections refused: without a proof of the cluster's secret, or of another user.",
+                "Internal connections refused: without a login with the cluster's secret, or of another user.",
                 value=known.failed_count,
             ),
             GaugeMetricFamily(
                 "tailrace_unproven_connections",
-                "Internal TCP connections that have yet to prove the cluster's secret.",
+                "Internal TCP connections that have yet to log in.",
                 value=known.waiting_count,
             ),
         ]
@@ -44,10 +45,8 @@ class AuthenticationMetrics(Collector):
         return []
 
 
-def open_authentication(
-    secret: Secret | None, registry: CollectorRegistry, log: FilteringBoundLogger
-) -> Authentication:
-    """What a role's internal listener has, and counts."""
-    authentication = Authentication(secret, log)
+def with_logins(service: Service, secret: Secret | None, clock: Clock, registry: CollectorRegistry) -> Service:
+    """The service of a role's internal listener, where other services log in over TCP; counted."""
+    authentication = Authentication(secret, clock, service.log)
     AuthenticationMetrics(registry, authentication)
-    return authentication
+    return authentication.before(service)

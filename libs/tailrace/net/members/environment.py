@@ -6,7 +6,7 @@ from random import Random
 from typing import Any, Protocol
 
 from tailrace.clock import Clock
-from tailrace.net.authentication.proof import Secret
+from tailrace.net.client import SaslLogin
 
 
 class ServiceEnvironment(Protocol):
@@ -19,4 +19,4 @@ class ServiceEnvironment(Protocol):
     @property
     def log(self) -> Any: ...
     @property
-    def secret(self) -> Secret | None: ...
+    def secret(self) -> SaslLogin | None: ...

@@ -10,21 +10,21 @@ from tailrace.config import Config, ConfigError
 from tailrace.config.hosts import WILDCARDS
 from tailrace.metadata.records import Endpoint
 from tailrace.net.address import Address
-from tailrace.net.authentication.proof import Secret
+from tailrace.net.client import SaslLogin
 from tailrace.net.members.endpoints import endpoints_of
 from tailrace.private_files import private_folder
 
 NEEDS_SECRET = (
-    "is TCP, where roles prove the cluster's secret to each other, and there is none: give all hosts the same file, "
+    "is TCP, where roles log in with the cluster's secret, and there is none: give all hosts the same file, "
     "as internal.secret.file or as cluster.secret in data.dir."
 )
 
 
-def internal_address(config: Config, run_dir: Path | None, name: str, secret: Secret | None) -> Address:
+def internal_address(config: Config, run_dir: Path | None, name: str, secret: SaslLogin | None) -> Address:
     """The one address of a role called `name`, like coordinator-0; makes the run directory.
 
-    internal.listen (HOST or HOST:PORT, port 0 picks one) puts it on TCP, for roles on several hosts: connections prove
-    the cluster's secret there, without which it is refused. Raises ConfigError.
+    internal.listen (HOST or HOST:PORT, port 0 picks one) puts it on TCP, for roles on several hosts: connections begin
+    with a login with the cluster's secret, without which it is refused. Raises ConfigError.
     """
     listen = config.internal_listen
     if listen:

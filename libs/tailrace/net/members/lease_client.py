@@ -22,9 +22,8 @@ from tailrace.clock import Clock
 from tailrace.errors import ErrorCode
 from tailrace.metadata.image import MetadataImage, ServiceImage
 from tailrace.net.address import Address
-from tailrace.net.authentication.proof import Secret
 from tailrace.net.backoff import Backoff
-from tailrace.net.client import Client, Disconnected
+from tailrace.net.client import Client, Disconnected, SaslLogin
 from tailrace.net.members.accounts import account_of, fields_of
 from tailrace.net.members.endpoints import address_of
 from tailrace.net.members.lease_holders import name_of_holder
@@ -56,7 +55,7 @@ class LeaseClient:
         random: Random,
         log: FilteringBoundLogger,
         boot_id: str,
-        secret: Secret | None = None,
+        secret: SaslLogin | None = None,
     ) -> None:
         """holder_id: of a gateway its id, of a broker as lease_holders.py has it."""
         self.available = True
@@ -179,5 +178,5 @@ class LeaseClient:
         if client is None or client.address != address:
             if client is not None:
                 await client.close()
-            client = self._clients[service.service_id] = Client(address, self._name, secret=self._secret)
+            client = self._clients[service.service_id] = Client(address, self._name, login=self._secret)
         return client

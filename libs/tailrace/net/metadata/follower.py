@@ -24,10 +24,9 @@ from tailrace.config import Config, ConfigError
 from tailrace.errors import ErrorCode
 from tailrace.metadata.image import MetadataImage
 from tailrace.net.address import Address
-from tailrace.net.authentication.proof import Secret
 from tailrace.net.background import in_background
 from tailrace.net.backoff import Backoff
-from tailrace.net.client import Client, Disconnected
+from tailrace.net.client import Client, Disconnected, SaslLogin
 from tailrace.net.members.environment import ServiceEnvironment
 from tailrace.net.members.internal import NEEDS_SECRET
 from tailrace.net.metadata import cache as metadata_cache
@@ -72,7 +71,7 @@ class MetadataFollower:
         random: Random,
         log: FilteringBoundLogger,
         cache: Path | None,
-        secret: Secret | None = None,
+        secret: SaslLogin | None = None,
     ) -> None:
         assert addresses, "a follower knows at least one controller"
         self.image = MetadataImage()
@@ -219,7 +218,7 @@ class MetadataFollower:
     def _client(self, address: Address, message: ApiMessage) -> Client:
         key = (address, message.API_KEY in _LIVENESS)
         if key not in self._clients:
-            self._clients[key] = Client(address, self._client_id, secret=self.secret)
+            self._clients[key] = Client(address, self._client_id, login=self.secret)
         return self._clients[key]
 
     def _is_current(self, answer: Any, address: Address) -> bool:

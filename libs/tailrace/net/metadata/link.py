@@ -15,10 +15,9 @@ from tailrace.kafka.topics import CLUSTER_METADATA_TOPIC
 from tailrace.metadata.codec import MalformedRecord
 from tailrace.metadata.image import MetadataImage
 from tailrace.net.address import Address
-from tailrace.net.authentication.proof import Secret
 from tailrace.net.background import in_thread
 from tailrace.net.backoff import Backoff
-from tailrace.net.client import Client, Disconnected
+from tailrace.net.client import Client, Disconnected, SaslLogin
 from tailrace.net.large import LARGE_BYTES
 from tailrace.net.metadata.batches import TOPIC_ID, Snapshot, decode_snapshot, replay
 from tailrace.wire.codec import Malformed
@@ -55,7 +54,7 @@ class Followed(Protocol):
     controller_epoch: int
 
     @property
-    def secret(self) -> Secret | None: ...
+    def secret(self) -> SaslLogin | None: ...
 
     async def on_answer(self, link: MetadataLink, answer: PollAnswer) -> None: ...
 
@@ -79,7 +78,7 @@ class MetadataLink:
 
     async def run(self) -> None:
         """Polls; a failure closes the connection, and the next one begins with a question that does not wait."""
-        client = Client(self.address, self._client_id, secret=self._follower.secret)
+        client = Client(self.address, self._client_id, login=self._follower.secret)
         try:
             while True:
                 try:

@@ -64,7 +64,7 @@ class SaslAuthenticator:
         """A client has connected."""
         session.on_expired = self.counts.expired
         if self.settings.mechanisms:
-            session.require_sasl(self.settings.max_receive_bytes)
+            session.require_sasl(self.settings.max_receive_bytes, self.settings.deadline_ms)
 
     def go_on(self, session: ClientSession) -> None:
         """A client that another process has authenticated comes with its socket."""

@@ -38,29 +38,39 @@ class PasswordLogin:
 
     async def run(self, ask: Ask) -> None:
         """Raises AuthenticationRefused with what the server says."""
-        answer = cast(SaslHandshakeResponse, await ask(SaslHandshakeRequest(mechanism=self.mechanism), _HANDSHAKE))
-        if answer.error_code == ErrorCode.UNSUPPORTED_SASL_MECHANISM:
-            raise AuthenticationRefused(
-                f"sasl.mechanism={self.mechanism} is not enabled there, but {', '.join(answer.mechanisms)}"
-            )
-        if answer.error_code == ErrorCode.ILLEGAL_SASL_STATE:
-            raise AuthenticationRefused("no login is expected there: that listener is without SASL")
-        if answer.error_code:
-            raise AuthenticationRefused(f"the server refuses the handshake: error {answer.error_code}")
         if self.mechanism == PLAIN:
-            await self._token(ask, f"\0{self.username}\0{self.password}".encode())
+            await _choose(ask, self.mechanism)
+            await _token(ask, f"\0{self.username}\0{self.password}".encode())
             return
-        client = ScramClient(
-            MECHANISMS[self.mechanism], self.username, self.password, secrets.token_urlsafe(_NONCE_BYTES)
-        )
-        challenge = await self._token(ask, client.first())
-        client.check(await self._token(ask, client.final(challenge)))
+        nonce = secrets.token_urlsafe(_NONCE_BYTES)
+        client = ScramClient(MECHANISMS[self.mechanism], self.username, self.password, nonce)
+        await scram_login(ask, client, self.mechanism)
 
-    async def _token(self, ask: Ask, token: bytes) -> bytes:
-        answer = cast(SaslAuthenticateResponse, await ask(SaslAuthenticateRequest(auth_bytes=token), _AUTHENTICATE))
-        if answer.error_code:
-            raise AuthenticationRefused(answer.error_message or f"error {answer.error_code}")
-        return cast(bytes, answer.auth_bytes)
+
+async def scram_login(ask: Ask, client: ScramClient, mechanism: str) -> None:
+    """An exchange of SCRAM. Raises AuthenticationRefused with what the server says, or where it is the wrong one."""
+    await _choose(ask, mechanism)
+    challenge = await _token(ask, client.first())
+    client.check(await _token(ask, client.final(challenge)))
+
+
+async def _choose(ask: Ask, mechanism: str) -> None:
+    answer = cast(SaslHandshakeResponse, await ask(SaslHandshakeRequest(mechanism=mechanism), _HANDSHAKE))
+    if answer.error_code == ErrorCode.UNSUPPORTED_SASL_MECHANISM:
+        raise AuthenticationRefused(
+            f"sasl.mechanism={mechanism} is not enabled there, but {', '.join(answer.mechanisms)}"
+        )
+    if answer.error_code == ErrorCode.ILLEGAL_SASL_STATE:
+        raise AuthenticationRefused("no login is expected there: that listener is without SASL")
+    if answer.error_code:
+        raise AuthenticationRefused(f"the server refuses the handshake: error {answer.error_code}")
+
+
+async def _token(ask: Ask, token: bytes) -> bytes:
+    answer = cast(SaslAuthenticateResponse, await ask(SaslAuthenticateRequest(auth_bytes=token), _AUTHENTICATE))
+    if answer.error_code:
+        raise AuthenticationRefused(answer.error_message or f"error {answer.error_code}")
+    return cast(bytes, answer.auth_bytes)
 
 
 def login_of(given: Mapping[str, str]) -> PasswordLogin | None:

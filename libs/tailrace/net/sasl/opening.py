@@ -5,6 +5,7 @@ from __future__ import annotations
 import secrets
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from typing import Protocol
 
 from prometheus_client import CollectorRegistry
 from prometheus_client.core import Metric
@@ -14,7 +15,6 @@ from structlog.typing import FilteringBoundLogger
 from tailrace.clock import Clock
 from tailrace.config import Config
 from tailrace.metadata.image import MetadataImage
-from tailrace.net.authentication.proof import Secret
 from tailrace.net.context import Context
 from tailrace.net.dispatch import Handler
 from tailrace.net.sasl.authenticator import SaslAuthenticator
@@ -42,7 +42,14 @@ class _Metrics(Collector):
         return []
 
 
-def user_credentials(image: Callable[[], MetadataImage], secret: Secret | None) -> UserCredentials:
+class ClusterSecret(Protocol):
+    """The secret that is the same on all hosts."""
+
+    def derived(self, purpose: bytes) -> bytes:
+        """Another secret, for another purpose."""
+
+
+def user_credentials(image: Callable[[], MetadataImage], secret: ClusterSecret | None) -> UserCredentials:
     """The users. Without the cluster's secret each process stands in by itself for those that do not exist."""
     return UserCredentials(image, secrets.token_bytes() if secret is None else secret.derived(b"unknown users"))
 
@@ -54,7 +61,7 @@ def open_sasl(
     log: FilteringBoundLogger,
     registry: CollectorRegistry,
     image: Callable[[], MetadataImage],
-    secret: Secret | None,
+    secret: ClusterSecret | None,
 ) -> Iterator[SaslAuthenticator]:
     """Raises ConfigError."""
     authenticator = SaslAuthenticator(sasl_settings(config), user_credentials(image, secret), clock, log)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from tailrace.access.sasl import SERVED
 from tailrace.config import Config, ConfigError
 from tailrace.kafka.security_protocols import logs_in
+from tailrace.net.session import AUTHENTICATION_MS
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,6 +18,7 @@ class SaslSettings:
     max_receive_bytes: int = 524_288
     failed_delay_ms: int = 100
     max_reauth_ms: int = 0
+    deadline_ms: float = AUTHENTICATION_MS  # of a login, from a connection's begin
 
 
 def sasl_settings(config: Config) -> SaslSettings:

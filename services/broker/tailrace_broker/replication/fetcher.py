@@ -22,7 +22,7 @@ from tailrace.errors import ApiError, ErrorCode
 from tailrace.log.directory.borrowed_log import begin_anew, cut
 from tailrace.log.directory.log_dir import LogDir
 from tailrace.log.log import Log
-from tailrace.net.authentication.proof import Secret
+from tailrace.net.authentication.secret import Secret
 from tailrace.net.backoff import Backoff
 from tailrace.net.client import Client, Disconnected
 from tailrace.net.members.endpoints import address_of
@@ -254,7 +254,7 @@ class ReplicaFetcher:
             address = None if broker is None else address_of(broker.endpoints, self._parts.boot_id)
             if address is None:
                 raise Disconnected(f"broker {self._leader_id} has no address in the image")
-            self._client = Client(address, self._client_id.decode(), secret=self._parts.secret)
+            self._client = Client(address, self._client_id.decode(), login=self._parts.secret)
         return self._client
 
     async def _open_some(self) -> None:

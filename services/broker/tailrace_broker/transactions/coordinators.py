@@ -17,7 +17,7 @@ from tailrace.errors import ErrorCode
 from tailrace.kafka.ids import TopicPartition
 from tailrace.kafka.topics import TRANSACTION_STATE_TOPIC
 from tailrace.net.address import Address
-from tailrace.net.authentication.proof import Secret
+from tailrace.net.authentication.secret import Secret
 from tailrace.net.background import spawn
 from tailrace.net.client import Client, Disconnected
 from tailrace.net.members.shards import coordinators, owner_address, shard_of
@@ -91,7 +91,7 @@ class Coordinators:
         found = self._by_address.get(address)
         if found is None:
             self._forget_idle()
-            ways = [Client(address, "broker", secret=self._secret) for _ in range(_WAYS + 1)]
+            ways = [Client(address, "broker", login=self._secret) for _ in range(_WAYS + 1)]
             found = self._by_address[address] = _Coordinator(ways, self._timeout_ms)
         return found
 

@@ -16,7 +16,7 @@ from tailrace.clock import Clock
 from tailrace.errors import ErrorCode
 from tailrace.kafka.topics import CLUSTER_METADATA_TOPIC
 from tailrace.net.address import Address
-from tailrace.net.authentication.proof import Secret
+from tailrace.net.authentication.secret import Secret
 from tailrace.net.client import Client, Disconnected
 from tailrace.wire.codec import Malformed
 from tailrace.wire.messages import DescribeQuorumRequest
@@ -86,7 +86,7 @@ class Quorum:
     async def _ask(self, address: Address, leader_id: int, leader_end_offset: int) -> None:
         topic = DescribeQuorumRequest.TopicData
         topics = [topic(topic_name=CLUSTER_METADATA_TOPIC, partitions=[topic.PartitionData(partition_index=0)])]
-        client = Client(address, f"controller-{leader_id}", secret=self.secret)
+        client = Client(address, f"controller-{leader_id}", login=self.secret)
         try:
             answer = await client.ask(DescribeQuorumRequest(topics=topics), timeout_ms=ANSWER_TIMEOUT_MS)
         except (Disconnected, TimeoutError, Malformed, OSError):

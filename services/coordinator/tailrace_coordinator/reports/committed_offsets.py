@@ -20,7 +20,7 @@ from tailrace.kafka.ids import TopicPartition
 from tailrace.kafka.lag import NOTHING_TO_READ, lag, lag_trend
 from tailrace.metadata.image import MetadataImage
 from tailrace.net.address import Address
-from tailrace.net.authentication.proof import Secret
+from tailrace.net.authentication.secret import Secret
 from tailrace.net.client import Client, Disconnected
 from tailrace.net.large import Large
 from tailrace.net.members.endpoints import address_of
@@ -64,7 +64,7 @@ class BrokerClients:
         self._clients: dict[Address, Client] = {}
 
     async def ask(self, address: Address, request: ApiMessage, version: int) -> Any:
-        client = self._clients.setdefault(address, Client(address, _CLIENT_ID, secret=self._secret))
+        client = self._clients.setdefault(address, Client(address, _CLIENT_ID, login=self._secret))
         return await client.ask(request, timeout_ms=_TIMEOUT_MS, version=version)
 
     async def keep(self, addresses: Iterable[Address]) -> None:

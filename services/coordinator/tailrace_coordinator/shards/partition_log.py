@@ -8,7 +8,7 @@ from uuid import UUID
 
 from tailrace.errors import ApiError, ErrorCode
 from tailrace.net.address import Address
-from tailrace.net.authentication.proof import Secret
+from tailrace.net.authentication.secret import Secret
 from tailrace.net.client import Client
 from tailrace.records.record import Record, build
 from tailrace.state import ShardBatch
@@ -153,7 +153,7 @@ class LeaderConnections:
         """Returns a partition's log at its leader."""
         client = self._clients.get(owned.address)
         if client is None:
-            client = self._clients[owned.address] = Client(owned.address, CLIENT_ID, secret=self._secret)
+            client = self._clients[owned.address] = Client(owned.address, CLIENT_ID, login=self._secret)
         return PartitionLog(client, owned, self._coordinator_id, self._timeout_ms)
 
     async def close(self) -> None:

@@ -9,7 +9,7 @@ from tailrace.errors import ApiError, ErrorCode
 from tailrace.kafka.topics import TRANSACTION_STATE_TOPIC
 from tailrace.metadata.image import BrokerImage, MetadataImage
 from tailrace.net.address import Address
-from tailrace.net.authentication.proof import Secret
+from tailrace.net.authentication.secret import Secret
 from tailrace.net.client import Client, Disconnected
 from tailrace.net.members.endpoints import address_of
 from tailrace.net.members.shards import coordinators, owner_address, shard_of
@@ -37,7 +37,7 @@ class Peers:
         client = self._clients.get((address, lane))
         if client is None:
             self._forget_those_gone()
-            client = self._clients[address, lane] = Client(address, _CLIENT_ID, secret=self._secret)
+            client = self._clients[address, lane] = Client(address, _CLIENT_ID, login=self._secret)
         return await client.ask(request, version=version, timeout_ms=timeout_ms)
 
     def broker(self, broker_id: int) -> Address | None:

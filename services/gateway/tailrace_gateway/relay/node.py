@@ -13,8 +13,8 @@ from collections.abc import Awaitable, Callable
 from typing import Any, Protocol
 
 from tailrace.net.address import Address
-from tailrace.net.authentication.client import prove
-from tailrace.net.authentication.proof import Secret
+from tailrace.net.authentication.client import log_in
+from tailrace.net.authentication.secret import Secret
 from tailrace.net.identity import Identity
 from tailrace.net.preamble import preamble_of
 from tailrace.net.requests.times import RequestTimes
@@ -38,7 +38,7 @@ _READ_BYTES = 1 << 18
 
 
 async def connect(address: Address, timeout_ms: float, secret: Secret | None) -> socket.socket:
-    """A connected non-blocking socket, proven where it is TCP; raises OSError (TimeoutError is one)."""
+    """A connected non-blocking socket, logged in where it is TCP; raises OSError (TimeoutError is one)."""
     family = socket.AF_UNIX if address.is_unix else socket.AF_INET6 if ":" in address.host else socket.AF_INET
     sock = socket.socket(family, socket.SOCK_STREAM)
     sock.setblocking(False)
@@ -49,7 +49,7 @@ async def connect(address: Address, timeout_ms: float, secret: Secret | None) ->
             if not address.is_unix:
                 sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
                 if secret is not None:
-                    await prove(sock, secret)
+                    await log_in(sock, secret)
         if address.is_unix:
             # The kernel's default takes less than one of our reads; every rest costs a wake-up.
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _UNIX_SEND_BYTES)

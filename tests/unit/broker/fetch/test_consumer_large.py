@@ -19,7 +19,7 @@ from tailrace.errors import ErrorCode
 from tailrace.log.filesystem.real import RealFile
 from tailrace.log.read import Slice
 from tailrace.net.address import Address
-from tailrace.net.authentication.client import prove
+from tailrace.net.authentication.client import log_in
 from tailrace.net.transport.outbox import Outbox
 from tailrace.wire import codec
 from tailrace.wire.apis import ApiKey
@@ -52,7 +52,7 @@ class Raw:
             sock, address.host if address.is_unix else (address.host, address.port)
         )
         if not address.is_unix:
-            await prove(sock, SECRET)
+            await log_in(sock, SECRET)
         return cls(sock)
 
     async def send(self, *frames: bytes) -> None:

@@ -91,7 +91,7 @@ async def test_what_comes_behind_it_is_appended_behind_it(broker: Running) -> No
 @pytest.mark.parametrize("acks", [0, 1])
 async def test_without_acks_it_is_appended_though_its_client_has_left(broker: Running, acks: int) -> None:
     partitions = broker.broker.topics.by_name[b"t"].partitions
-    client = Client(broker.address, "leaves", secret=SECRET)
+    client = Client(broker.address, "leaves", login=SECRET)
     frame = codec.encode_request(request(((n, batch(b"x")) for n in range(MANY)), acks=acks), 12, 1, "leaves")
     asked = asyncio.create_task(client.ask_raw(frame, timeout_ms=60_000))
     await turns_until(lambda: partitions[0].opened is not None)

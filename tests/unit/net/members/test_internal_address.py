@@ -8,7 +8,7 @@ import pytest
 
 from tailrace.config import Config, ConfigError
 from tailrace.net.address import Address
-from tailrace.net.authentication.proof import Secret
+from tailrace.net.authentication.secret import Secret
 from tailrace.net.members.internal import advertised_address, advertised_endpoints, internal_address
 
 SECRET = Secret(b"s" * 32)

@@ -11,7 +11,7 @@ from tailrace.kafka.topics import GROUP_METADATA_TOPIC
 from tailrace.log.directory.disk_pressure import AUTOMATIC, Marks, marks
 from tailrace.metadata.image import MetadataImage
 from tailrace.net.address import Address
-from tailrace.net.authentication.proof import Secret
+from tailrace.net.authentication.secret import Secret
 from tailrace.net.client import Client, UnservedError
 from tailrace.net.identity import Identity
 from tailrace.net.large import Large
@@ -45,7 +45,7 @@ class OwnConnections:
         address = self._address_of_node(node_id)
         client = self._clients.get(address)
         if client is None:
-            client = self._clients[address] = Client(address, CLIENT_ID, secret=self._secret)
+            client = self._clients[address] = Client(address, CLIENT_ID, login=self._secret)
         return await client.ask(message, timeout_ms=timeout_ms, version=version)
 
     async def close(self) -> None:
@@ -214,7 +214,7 @@ class GatewayAdmin:
     def _client(self, address: Address) -> Client:
         client = self._clients.get(address)
         if client is None:
-            client = self._clients[address] = Client(address, CLIENT_ID, secret=self._gateway.secret)
+            client = self._clients[address] = Client(address, CLIENT_ID, login=self._gateway.secret)
         return client
 
     async def _ask(
