@@ -56,11 +56,11 @@ class Postgres:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def start(self) -> None:
+    def start(self, *more: str) -> None:
         """Returns when the server takes connections."""
         options = ["-k", str(self.directory), "-p", str(self.port), "-h", HOST, "-c", "fsync=off"]
         self._process = subprocess.Popen(
-            [self._binary("postgres"), "-D", str(self.data), *options, "-c", "max_wal_senders=0"],
+            [self._binary("postgres"), "-D", str(self.data), *options, "-c", "max_wal_senders=0", *more],
             stderr=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
             text=True,
@@ -131,6 +131,15 @@ class Postgres:
         self.query("DROP SCHEMA public CASCADE")
         self.query("CREATE SCHEMA public")
         return self.url
+
+    def own_copy(self, file: Path) -> str:
+        """A file that the server's user alone may read."""
+        copy = self.directory / file.name
+        shutil.copy(file, copy)
+        copy.chmod(0o600)
+        if self._user:
+            shutil.chown(copy, self._user, self._user)
+        return str(copy)
 
     def close(self) -> None:
         """Ends the server and removes its data."""

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from tailrace.cli.plan import Instance
 from tailrace.runtime.clock import SystemClock
+from tailrace.runtime.config_providers import resolve
 from tailrace.runtime.inline import run_services
 from tailrace.runtime.process import run_loop
 from tailrace.runtime.role import Role
@@ -81,7 +82,7 @@ def run(
         RoleInstance(
             find_role(instance.role)(),
             instance.id,
-            Config.load(instance.role, None, os.environ, settings(instance)),
+            Config.load(instance.role, None, os.environ, settings(instance), resolve=resolve),
             reporter,
             named_log=True,
         )

@@ -181,10 +181,11 @@ class Up:
         from tailrace.config import Config, ConfigError
         from tailrace.net.authentication.secret_file import make_secret, read_secret
         from tailrace.net.members.internal import internal_address
+        from tailrace.runtime.config_providers import resolve
         from tailrace.runtime.insecure_listeners import admin_protocol, check_listeners, has_login
 
         try:
-            config = Config.load("broker", None, os.environ, self.settings(self.instances[0]))
+            config = Config.load("broker", None, os.environ, self.settings(self.instances[0]), resolve=resolve)
             check_listeners(config, plan.ROLES)
             protocol = config.gateway_security_protocol
             self._locks = plan.Locks(*(has_login(config, one) for one in (protocol, admin_protocol(config))))
@@ -205,6 +206,7 @@ class Up:
     def _live(self, instance: Instance, report_fd: int) -> int:
         """A child's life."""
         from tailrace.config import Config
+        from tailrace.runtime.config_providers import resolve
         from tailrace.runtime.process import live
         from tailrace.runtime.role_instance import RoleInstance
 
@@ -219,7 +221,7 @@ class Up:
             target = self.given.tables or str(self.given.data_dir)
             log = logs.logger(plan.TABLE, instance.id, named=self.log_format == "json")
             return live_worker(self.bootstrap, target, log, PipeReporter(report_fd))
-        config = Config.load(instance.role, None, os.environ, self.settings(instance))
+        config = Config.load(instance.role, None, os.environ, self.settings(instance), resolve=resolve)
         role = self._roles[instance.role]()
         named = self.log_format == "json"
         live(RoleInstance(role, instance.id, config, PipeReporter(report_fd), named_log=named))

@@ -6,9 +6,10 @@ Dynamic configs (KIP-226) lie above: a broker's own, then the cluster-wide defau
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Mapping
+import re
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, TypeAlias
 
 from tailrace.config import properties
 from tailrace.config.definition import HIDDEN, ConfigDef, ConfigError, ConfigScope
@@ -27,6 +28,15 @@ class Given:
 
 
 Layer = Mapping[str, Given]
+Texts = dict[str, tuple[str, str]]  # key -> what stands there, and where
+# (text, names of config.providers, where it stands) -> the value. Raises ConfigError.
+Resolve: TypeAlias = Callable[[str, Collection[str], str], str]
+_PROVIDERS: Final = "config.providers"
+
+
+def unresolved(text: str, providers: Collection[str], where: str) -> str:
+    """The text as it stands: where no files are read."""
+    return text
 
 
 def environment_name(definition: ConfigDef) -> str:
@@ -35,6 +45,7 @@ def environment_name(definition: ConfigDef) -> str:
     return prefix + definition.attribute.upper()
 
 
+_REFERENCE: Final = re.compile(r"\$\{[^}]*\}")  # to a value elsewhere, which is no secret itself
 _BY_ENVIRONMENT = {environment_name(definition): definition.name for definition in DEFINITIONS.values()}
 _DEFAULTS = {name: definition.default for name, definition in DEFINITIONS.items()}
 _ATTRIBUTES = {name: definition.attribute for name, definition in DEFINITIONS.items()}
@@ -69,16 +80,28 @@ class Config(Values):
         overrides: Mapping[str, str] | None = None,
         *,
         file_name: str = "server.properties",
+        resolve: Resolve = unresolved,
     ) -> Config:
         """Reads all; `file` is the text of a .properties file. Raises ConfigError (one sentence) if a value is bad.
 
         An unknown key is an error in `overrides` (somebody just typed it) and a warning elsewhere.
+        resolve: replaces references of config.providers.
         """
         warnings: list[str] = []
+        layers = (
+            _from_file(file or "", file_name, warnings),
+            _from_environment(environ or {}, warnings),
+            _from_overrides(overrides or {}),
+        )
+        providers: tuple[str, ...] = ()
+        for layer in layers:
+            if _PROVIDERS in layer:
+                providers = tuple(name.strip() for name in layer[_PROVIDERS][0].split(",") if name.strip())
         static: dict[str, Given] = {}
-        static.update(_from_file(file or "", file_name, warnings))
-        static.update(_from_environment(environ or {}, warnings))
-        static.update(_from_overrides(overrides or {}))
+        for layer in layers:
+            for name, (text, origin) in layer.items():
+                whole = resolve(text, providers, f"{name} from {origin}") if providers else text
+                static[name] = _given(name, whole, origin)
         if names := not_honoured({name: given.text for name, given in static.items()}, DEFINITIONS):
             warnings.append(f"Set, but without effect in Tailrace yet: {', '.join(names)}.")
         if "process.roles" not in static and role in {"broker", "controller"}:
@@ -117,23 +140,23 @@ def _given(name: str, text: str, origin: str) -> Given:
         ) from None
 
 
-def _from_file(text: str, file_name: str, warnings: list[str]) -> dict[str, Given]:
+def _from_file(text: str, file_name: str, warnings: list[str]) -> Texts:
     try:
         entries = properties.parse(text)
     except ValueError as error:
         raise ConfigError(f"{file_name} cannot be read: {error}.") from None
-    layer: dict[str, Given] = {}
+    layer: Texts = {}
     for name, (value, line) in entries.items():
         origin = f"{file_name}, line {line}"
         if name in DEFINITIONS:
-            layer[name] = _given(name, value, origin)
+            layer[name] = value, origin
         else:
             warnings.append(f"{name} from {origin} is not a config and is ignored.{suggestion(name, DEFINITIONS)}")
     return layer
 
 
-def _from_environment(environ: Mapping[str, str], warnings: list[str]) -> dict[str, Given]:
-    layer: dict[str, Given] = {}
+def _from_environment(environ: Mapping[str, str], warnings: list[str]) -> Texts:
+    layer: Texts = {}
     for variable in sorted(environ):
         if not variable.startswith(("KAFKA_", "TAILRACE_")):
             continue
@@ -144,21 +167,21 @@ def _from_environment(environ: Mapping[str, str], warnings: list[str]) -> dict[s
             hint = suggestion(variable, _BY_ENVIRONMENT)
             warnings.append(f"The environment variable {variable} is not a config and is ignored.{hint}")
         else:
-            layer[name] = _given(name, environ[variable], f"the environment variable {variable}")
+            layer[name] = environ[variable], f"the environment variable {variable}"
     return layer
 
 
-def _from_overrides(overrides: Mapping[str, str]) -> dict[str, Given]:
-    layer: dict[str, Given] = {}
+def _from_overrides(overrides: Mapping[str, str]) -> Texts:
+    layer: Texts = {}
     for name, text in overrides.items():
         if name not in DEFINITIONS:
             raise ConfigError(f"{name} from --set is not a config.{suggestion(name, DEFINITIONS)}")
-        if DEFINITIONS[name].is_secret(text):
+        if DEFINITIONS[name].is_secret(_REFERENCE.sub("", text)):
             raise ConfigError(
                 f"{name} holds a secret, and every user of this machine can read a command line. Set it in the "
                 f"environment variable {environment_name(DEFINITIONS[name])}, or in the --config FILE of a role."
             )
-        layer[name] = _given(name, text, "--set")
+        layer[name] = text, "--set"
     return layer
 
 

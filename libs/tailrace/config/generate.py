@@ -73,6 +73,11 @@ command line is refused, and the message names the nearest key. Elsewhere an unk
 A password, and a URL that holds one, is refused on the command line, which every user of the machine can read. Clients
 are answered null for every password and URL.
 
+A value can come from another file, as Kubernetes and Docker mount secrets (KIP-297). With `config.providers=directory`,
+`${directory:/run/secrets:redis}` in a value is what the file `/run/secrets/redis` holds. With `config.providers=file`,
+`${file:/etc/stores.properties:redis}` is a key of a .properties file. A reference may stand on the command line. Files
+are read at the start. In a URL a password has its `@` and `/` as `%40` and `%2F`.
+
 Keys marked with * can be changed while the cluster runs, for all brokers or for one, with `tailrace config` or any
 client; topic keys always can. Every other key of Kafka 4.4.0 is accepted and described too, and has no effect:
 [compatibility.md](compatibility.md) lists them. Where some are set, one line says so at the start: `tailrace up` prints

@@ -13,6 +13,7 @@ from collections.abc import Mapping
 INHERITED = "tailrace.config.topic"
 
 BROKER_KEYS = {
+    "tailrace.runtime.config_providers": ("config.providers",),
     "tailrace.runtime.insecure_listeners": ("admin.security.protocol", "allow.insecure.listeners", "health.open"),
     "tailrace.net.authorization.opening": (
         "allow.everyone.if.no.acl.found",

@@ -18,7 +18,7 @@ _REDIS = re.compile(
     r"(rediss?://([^/?#]*@)?([^/?#:@\[\]]*|\[[^/?#@\[\]]*\])(:[0-9]{1,5})?([/?].*)?|unix://([^/?#]*@)?/.*)", re.DOTALL
 )
 # As SQLAlchemy and redis-py read them: a password may hold a slash, and may stand among the parameters.
-_PASSWORD = re.compile(r"//[^:/@]*:[^@]+@|[?&][^=&]*pass[^=&]*=[^&]", re.IGNORECASE)
+_PASSWORD = re.compile(r"//[^:/@]*:[^@]+@|[?&](?!passfile=)[^=&]*pass[^=&]*=[^&]", re.IGNORECASE)
 
 
 def url_has_password(text: str) -> bool:

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, NoReturn
 from tailrace.private_files import make_umask_private, private_data_dir, private_folder
 from tailrace.runtime import logs
 from tailrace.runtime.clock import SystemClock
+from tailrace.runtime.config_providers import resolve
 from tailrace.runtime.role import Role
 from tailrace.runtime.role_instance import RoleInstance, run_service
 from tailrace.runtime.run_files import RunFile, start_ticks
@@ -137,9 +138,9 @@ def load_config(role: str, file: str | None, settings: Sequence[str]) -> Config:
         text = Path(file).read_text() if file else None
         overrides = dict(setting(item) for item in settings)
         name = file or "server.properties"
-        config = Config.load(role, text, os.environ, overrides, file_name=name)
+        config = Config.load(role, text, os.environ, overrides, file_name=name, resolve=resolve)
         if config.node_id < 0:  # Kafka's "not set"; ids count from 0 here
-            config = Config.load(role, text, os.environ, {**overrides, "node.id": "0"}, file_name=name)
+            config = Config.load(role, text, os.environ, {**overrides, "node.id": "0"}, file_name=name, resolve=resolve)
         return config
     except (OSError, UnicodeDecodeError) as error:
         leave(f"--config {file} cannot be read: {getattr(error, 'strerror', None) or error}")

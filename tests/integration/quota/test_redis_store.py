@@ -14,6 +14,8 @@ import pytest
 import structlog
 from prometheus_client import CollectorRegistry
 
+from support.certificates import Authority
+from support.ports import HOST, free_ports
 from support.redis_server import MISSING, RedisServer
 from support.tcp_proxy import TcpProxy
 from support.waiting import until
@@ -21,6 +23,7 @@ from tailrace.config import Config, ConfigError
 from tailrace.quota.entity import Account, ClientQuotas, QuotaKind
 from tailrace.quota.leases import Demand, Grant
 from tailrace.runtime.clock import SystemClock
+from tailrace.runtime.config_providers import resolve
 from tailrace.runtime.role import Environment
 from tailrace_quota.app import open_store
 from tailrace_quota.store.port import StoreUnavailable
@@ -68,6 +71,32 @@ async def refused(store: RedisStore) -> None:
     with pytest.raises(StoreUnavailable):
         await store.acquire((0, "i"), [Demand(ACCOUNT, QuotaKind.PRODUCE, 1.0)], QUOTAS, [0], CLOCK.monotonic_ms())
     assert not store.available
+
+
+async def test_redis_over_tls_with_a_password_from_a_file(server: RedisServer, tmp_path: Path) -> None:
+    authority = Authority(tmp_path)
+    pair = authority.sign("server", "/CN=redis")
+    port = free_ports(1)
+    files = ("--tls-cert-file", str(pair.certificate), "--tls-key-file", str(pair.key))
+    server.kill()
+    server.start("--tls-port", str(port), *files, "--tls-ca-cert-file", str(authority.certificate))
+    server.ask("CONFIG", "SET", "tls-auth-clients", "no")
+    server.ask("ACL", "SETUSER", "tailrace", "on", ">s3cret", "~*", "&*", "+@all")
+    (tmp_path / "password").write_text("s3cret\n")
+
+    def url(password: str, ca: Path) -> str:
+        text = f"rediss://tailrace:{password}@{HOST}:{port}/0?ssl_ca_certs={ca}"
+        config = Config.load("quota", f"config.providers=directory\nquota.url={text}", resolve=resolve)
+        return config.quota_url or ""
+
+    of_file = f"${{directory:{tmp_path}:password}}"
+    async with store_at(url(of_file, authority.certificate)) as store:
+        assert (await ask(store)).rate == RATE / 2
+    other = tmp_path / "other"
+    other.mkdir()
+    for wrong in (url("wrong", authority.certificate), url(of_file, Authority(other).certificate)):
+        async with store_at(wrong) as store:
+            await refused(store)
 
 
 async def test_two_services_share_one_rate_and_a_round_is_one_round_trip(server: RedisServer) -> None:
