@@ -7,6 +7,7 @@ import socket
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import closing
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -218,3 +219,10 @@ def is_broken(end: socket.socket) -> bool:
         return end.recv(1) == b""
     except ConnectionError:
         return True
+
+
+def test_a_paused_broker_stands_still_from_then_on(cluster: Cluster) -> None:
+    process = cluster.process_id("broker")
+    with cluster.paused("broker"):
+        tasks = [task / "stat" for task in Path(f"/proc/{process}/task").iterdir()]
+        assert {task.read_text().rpartition(")")[2].split()[0] for task in tasks} == {"T"}

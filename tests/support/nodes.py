@@ -14,8 +14,8 @@ from typing import Any, Self
 from support.ports import HOST
 from support.process import Child
 from support.raw import Raw, build
-from support.stopped import stop_process
 from support.waiting import until
+from tailrace.testing.stopped import stop_process
 
 START_S = 180
 # Both are told the same. A silent node is fenced after 3 s and a follower that lags leaves the ISR after 1.5 s, so that

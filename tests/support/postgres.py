@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Self
 
 from support.ports import HOST, free_ports
-from support.stopped import stop_process
+from tailrace.testing.stopped import stop_process
 
 DEBIAN = Path("/usr/lib/postgresql")
 USER = "postgres"

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Self
 
 from support.ports import HOST, free_ports
-from support.stopped import stop_process
 from support.waiting import until
+from tailrace.testing.stopped import stop_process
 
 MISSING = "redis-server: apt-get install -y redis-server"
 

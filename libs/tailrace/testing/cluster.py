@@ -20,6 +20,7 @@ from tailrace.private_files import private_data_dir, private_opener
 from tailrace.runtime.run_files import RunFile
 from tailrace.testing import admin
 from tailrace.testing.events import ClusterDied, Event, Events
+from tailrace.testing.stopped import stop_process
 
 if TYPE_CHECKING:
     from tailrace.testing.network import Network
@@ -265,7 +266,7 @@ class Cluster:
         return mark
 
     def pause(self, role: str, service_id: int = 0) -> None:
-        os.kill(self.process_id(role, service_id), signal.SIGSTOP)
+        stop_process(self.process_id(role, service_id))
 
     def resume(self, role: str, service_id: int = 0) -> None:
         os.kill(self.process_id(role, service_id), signal.SIGCONT)
@@ -274,7 +275,7 @@ class Cluster:
     def paused(self, role: str, service_id: int = 0) -> Iterator[None]:
         """The process stands still inside the block, as on a machine that swaps; `up` replaces a gateway after 10 s."""
         paused = self.process_id(role, service_id)
-        os.kill(paused, signal.SIGSTOP)
+        stop_process(paused)
         try:
             yield
         finally:

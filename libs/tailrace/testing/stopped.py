@@ -1,12 +1,15 @@
 """SIGSTOP, and the proof that it holds: kill(2) returns before the threads of the process stand still."""
 
+from __future__ import annotations
+
 import os
 import signal
 from pathlib import Path
+from typing import Final
 
-from support.waiting import until
+from tailrace.testing.admin import until
 
-_AT_REST = frozenset("TtZX")  # proc(5): stopped, traced, or ended
+_AT_REST: Final = frozenset("TtZX")  # proc(5): stopped, traced, or ended
 
 
 def stop_process(pid: int) -> None:
