@@ -49,6 +49,7 @@ LEVEL_PAIR: Final = Kind(
 LOGGER: Final = Kind("logger", "tailrace", ("no.such.logger", "", NOT_UTF8))
 WHERE: Final = Kind("place to begin", "earliest", ("yesterday", "", "99", "9" * 30, "s@x", "e@", NOT_UTF8))
 FORMAT: Final = Kind("format of a record", "%o %s", ("%q", "%", "\\q", NOT_UTF8))
+CONDITION: Final = Kind("condition", "offset >= 0", ("offset >=", "ofset == 1", "", NOT_UTF8))
 HEADER: Final = Kind("header", "source=cli", ("source", "=cli", "", NOT_UTF8 + "=x"))
 TOPIC_KEY: Final = Kind("topic key", "retention.ms", ("no.such.key", "", NOT_UTF8))
 PLAN: Final = Kind("plan", "{plan}", ("{folder}", "{folder}/nope", "{no_plan}", "{binary}", "{unknown}", "{huge}", ""))
@@ -88,6 +89,8 @@ ASKING: Final[Mapping[str, tuple[Argument, ...]]] = {
     "topic list": (),
     "topic create": (NEW_TOPIC, "-p", NEW_COUNT, "-r", REPLICAS, "-c", TOPIC_PAIR),
     "topic describe": (TOPIC,),
+    "topic offsets": (TOPIC, "-p", PARTITION, "-o", WHERE),
+    "topic delete-records": (TOPIC, "-p", PARTITION, "--before", WHERE),
     "topic producers": (TOPIC, "-p", PARTITION, "--broker", BROKER),
     "topic alter": (TOPIC, "-p", COUNT),
     "topic delete": (TOPIC,),
@@ -139,7 +142,7 @@ MORE: Final[tuple[tuple[str, tuple[Argument, ...]], ...]] = (
     ("group reset", ("readers", "-t", TOPIC, "--by-duration", DURATION, "--execute")),
     ("group reset", ("readers", "--topic-regex", EXPRESSION, "--to-offset", OFFSET)),
     ("group reset", ("readers", "--shift-by", SHIFT, "--export")),
-    ("consume", (TOPIC, "-p", PARTITION, "-o", WHERE, "-f", FORMAT, "-n", "0")),
+    ("consume", (TOPIC, "-p", PARTITION, "-o", WHERE, "-f", FORMAT, "--filter", CONDITION, "-n", "0")),
     ("produce", (TOPIC, "-p", PARTITION, "-H", HEADER)),
     ("config show", ("broker-logger", LOGGERS_BROKER)),
     ("config set", ("broker-logger", LOGGERS_BROKER, LEVEL_PAIR)),
