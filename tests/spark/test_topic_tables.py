@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import datetime
+import io
 import json
 import shutil
 import signal
@@ -9,10 +11,12 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
+from decimal import Decimal
 from functools import partial
 from pathlib import Path
 from uuid import UUID
 
+import fastavro
 import pyarrow as pa
 import pytest
 from confluent_kafka import Producer
@@ -21,12 +25,15 @@ from deltalake.exceptions import CommitFailedError
 from pyspark.sql import SparkSession
 
 from support.s3_server import s3_environ
+from support.schema_registry import framed, schema_registry
 from support.spark_cluster import SparkCluster
 from support.table_readers import rows_for_all
 from support.topic_tables import TOPIC_ID, FailingStore, JsonCluster, commit_partition_0, fill, moved_on, plan_of
 from support.waiting import until
 from tailrace.tables.batch import Batch
 from tailrace.tables.delta import DeltaStore
+from tailrace.tables.fields.json_fields import decode
+from tailrace.tables.fields.registry import HttpRegistry, RegisteredSchemas
 from tailrace.tables.store import CommitConflict, StoreFailure, TopicStore
 
 VALUES = ([{"a": 1}, b"no", {"a": "x"}, {"b": 1.5}], [{"a": 2}, {"a": 3, "b": 1}, b"[]"])
@@ -67,7 +74,7 @@ async def second_writer(location: str) -> None:
     batch = Batch()
     batch.offsets = {0: 1}
     with pytest.raises(CommitConflict):
-        late.append(batch.plan(loaded.schema))
+        late.append(batch.plan(loaded.schema, decode))
     with pytest.raises(CommitConflict):
         late.append_letters([], {0: 4})
     assert kept(location) == (ROWS, LETTERS)
@@ -162,6 +169,32 @@ async def test_all_readers_see_a_table_that_grew(spark: SparkSession, tmp_path: 
         (2**62, None, None, None, True, None),
         (3, None, None, None, None, "y"),
     ]
+
+
+async def test_all_readers_see_the_columns_of_avro_records(spark: SparkSession, tmp_path: Path) -> None:
+    location, noon = str(tmp_path), datetime.datetime(2026, 11, 21, 12, tzinfo=datetime.UTC)
+    types = {
+        "id": "long",
+        "at": {"type": "long", "logicalType": "timestamp-millis"},
+        "day": {"type": "int", "logicalType": "date"},
+        "raw": "bytes",
+        "price": {"type": "bytes", "logicalType": "decimal", "precision": 9, "scale": 2},
+        "tags": {"type": "array", "items": "string"},
+    }
+    schema = {"type": "record", "name": "R", "fields": [{"name": name, "type": t} for name, t in types.items()]}
+    row = {"id": 1, "at": noon, "day": noon.date(), "raw": b"\xff", "price": Decimal("2.50"), "tags": ["x"]}
+    target = io.BytesIO()
+    fastavro.schemaless_writer(target, fastavro.parse_schema(schema), row)
+    with schema_registry({"7": {"schema": json.dumps(schema)}}) as url:
+        decode_avro = RegisteredSchemas(HttpRegistry(url)).decode
+        cluster = JsonCluster([framed(7, target.getvalue()), framed(8, b"")])
+        await fill(cluster, DeltaStore(location, "t", TOPIC_ID), decode=decode_avro)
+    assert rows_for_all(spark, f"{location}/tables/t") == rows_for_all(spark, f"{location}/dead-letters/t") == 1
+    kept = row | {"price": "2.50", "tags": '["x"]'}
+    expected = {name: kept[name] for name in types}
+    (found,) = spark.read.format("delta").load(f"{location}/tables/t").select(*types).collect()
+    assert {**found.asDict(), "at": found["at"].astimezone(datetime.UTC), "raw": bytes(found.raw)} == expected
+    assert DeltaTable(f"{location}/tables/t").to_pyarrow_table(columns=list(types)).to_pylist() == [expected]
 
 
 CONFIGS = {"tailrace.table": "delta", "tailrace.table.commit.interval.ms": "100"}

@@ -18,6 +18,8 @@ from tailrace.reading.reader import TopicReader
 from tailrace.records.record import Record
 from tailrace.runtime import logs
 from tailrace.tables.batch import Batch, DeadLetter, Plan
+from tailrace.tables.fields.field import Decode
+from tailrace.tables.fields.json_fields import decode
 from tailrace.tables.metrics import TableMetrics
 from tailrace.tables.store import CommitConflict, Loaded, MemoryTables, MemoryTopicStore, StoreFailure, TopicStore
 from tailrace.tables.worker import TableTopic, TopicWorker
@@ -146,7 +148,7 @@ def plan_of(*positions: tuple[int, int]) -> Plan:
     batch = Batch()
     for partition, offset in positions:
         batch.add(partition, Record(offset=offset, timestamp=0, key=None, value=b'{"a": 1}'))
-    return batch.plan({})
+    return batch.plan({}, decode)
 
 
 def moved_on(store: TopicStore, other: TopicStore, move: Callable[[TopicStore], None]) -> None:
@@ -172,18 +174,19 @@ def commit_partition_0(store: TopicStore) -> None:
     store.append_letters([], {0: 2})
 
 
-def worker(cluster: Cluster, store: TopicStore, *, topic_id: UUID = TOPIC_ID) -> TopicWorker:
+def worker(cluster: Cluster, store: TopicStore, *, topic_id: UUID = TOPIC_ID, decode: Decode = decode) -> TopicWorker:
     """One life."""
     clock = Clock()
     topic = TableTopic("t", topic_id, len(cluster.ends), 1000)
     reader = TopicReader(cluster, clock, "t", patience_ms=PATIENCE_MS, committed=True, topic_id=topic_id)
     log = logs.logger("table", 0, named=False)
-    return TopicWorker(topic, reader, store, clock, TableMetrics(CollectorRegistry()).of("t"), log, blocking)
+    metrics = TableMetrics(CollectorRegistry()).of("t")
+    return TopicWorker(topic, reader, store, decode, clock, metrics, log, blocking)
 
 
-async def fill(cluster: Cluster, store: TopicStore, *, topic_id: UUID = TOPIC_ID) -> None:
+async def fill(cluster: Cluster, store: TopicStore, *, topic_id: UUID = TOPIC_ID, decode: Decode = decode) -> None:
     """Up to the end of the topic."""
-    await worker(cluster, store, topic_id=topic_id).run(lambda: False, once=True)
+    await worker(cluster, store, topic_id=topic_id, decode=decode).run(lambda: False, once=True)
 
 
 def kept(tables: MemoryTables) -> tuple[list[Any], list[Any]]:

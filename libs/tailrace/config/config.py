@@ -119,7 +119,17 @@ class Config(Values):
         return Config(self.static, (*self.warnings, *warnings), layers[0], layers[1])
 
 
-OF_COMMANDS: Final = frozenset({"TAILRACE_ADMIN", "TAILRACE_BOOTSTRAP", "TAILRACE_COMMAND_CONFIG", "TAILRACE_TIMEOUT"})
+OF_COMMANDS: Final = frozenset(
+    {
+        "TAILRACE_ADMIN",
+        "TAILRACE_BOOTSTRAP",
+        "TAILRACE_COMMAND_CONFIG",
+        "TAILRACE_SCHEMA_REGISTRY",
+        "TAILRACE_SCHEMA_REGISTRY_USER_INFO",
+        "TAILRACE_TABLES",
+        "TAILRACE_TIMEOUT",
+    }
+)
 """The environment variables of `tailrace COMMAND`: no configs, and no mistake where a service finds them."""
 
 

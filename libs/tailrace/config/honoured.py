@@ -194,7 +194,12 @@ TOPIC_KEYS = {
     "tailrace.log.segments": ("segment.index.bytes",),
     "tailrace.log.log": ("index.interval.bytes",),
     "tailrace.log.retention": ("file.delete.delay.ms", "retention.bytes", "retention.ms"),
-    "tailrace.tables.topics": ("tailrace.table", "tailrace.table.commit.interval.ms"),
+    "tailrace.tables.topics": (
+        "tailrace.table",
+        "tailrace.table.commit.interval.ms",
+        "tailrace.table.value.format",
+        "tailrace.table.value.schema",
+    ),
     "tailrace_broker.partitions.partition": (
         "follower.replication.throttled.replicas",
         "leader.replication.throttled.replicas",

@@ -47,4 +47,6 @@ class TopicValues:
     segment_ms: int
     tailrace_table: str
     tailrace_table_commit_interval_ms: int
+    tailrace_table_value_format: str
+    tailrace_table_value_schema: str
     unclean_leader_election_enable: bool

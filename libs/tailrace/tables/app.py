@@ -16,6 +16,8 @@ from tailrace.runtime.clock import SystemClock
 from tailrace.runtime.http import Pages, serve_pages
 from tailrace.runtime.role_instance import Reporter
 from tailrace.tables.cluster import BootstrapNodes
+from tailrace.tables.fields.field import Decode
+from tailrace.tables.location import RegistryAddress
 from tailrace.tables.metrics import TableMetrics
 from tailrace.tables.service import TableService
 from tailrace.tables.worker import TableTopic
@@ -31,6 +33,7 @@ class TableOptions(NamedTuple):
     topics: frozenset[str] = frozenset()
     settings: ClientSettings = PLAINTEXT
     pages: Address = Address("127.0.0.1", 0)
+    registry: RegistryAddress | None = None
 
 
 async def serve_tables(
@@ -65,13 +68,23 @@ async def fill_tables(options: TableOptions, log: FilteringBoundLogger) -> list[
 @asynccontextmanager
 async def _open(options: TableOptions, log: FilteringBoundLogger, metrics: TableMetrics) -> AsyncIterator[TableService]:
     from tailrace.tables.delta import DeltaStore
+    from tailrace.tables.fields.decoders import Decoders
+    from tailrace.tables.fields.registry import HttpRegistry, RegisteredSchemas
+
+    registered = RegisteredSchemas(HttpRegistry(*options.registry)) if options.registry else None
+    decoders = Decoders(registered)
 
     def store_of(topic: TableTopic) -> DeltaStore:
         return DeltaStore(options.location, topic.name, topic.topic_id)
 
+    def decode_of(topic: TableTopic) -> Decode:
+        return decoders.of(topic.value_format, topic.value_schema)
+
     nodes = BootstrapNodes(options.bootstrap, options.settings)
     try:
-        yield TableService(nodes, store_of, SystemClock(), random.Random(), log, metrics, in_thread, options.topics)
+        yield TableService(
+            nodes, store_of, decode_of, SystemClock(), random.Random(), log, metrics, in_thread, options.topics
+        )
     finally:
         await nodes.close()
 

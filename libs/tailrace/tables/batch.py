@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 
 from tailrace.records.record import Record
 from tailrace.tables.columns import Columns, Schema
-from tailrace.tables.json_fields import Fields, Undecodable, decode
+from tailrace.tables.fields.field import Decode, Fields, Undecodable
 
 MOST_RECORDS: Final = 50_000
 MOST_BYTES: Final = 16 * 1024 * 1024
@@ -60,23 +60,26 @@ class Batch:
         self._bytes += _RECORD_BYTES + len(record.key or b"") + len(record.value or b"")
         self.offsets[partition] = record.offset + 1
 
-    def plan(self, schema: Schema) -> Plan:
-        """The commit onto a table of these columns."""
+    def plan(self, schema: Schema, decode: Decode) -> Plan:
+        """The commit onto a table of these columns. Raises SchemaFailure."""
         columns = Columns(schema)
-        rows, letters = split(self._records, columns)
+        rows, letters = split(self._records, columns, decode)
         dead_from: dict[int, int] = {}
         for letter in letters:
             dead_from.setdefault(letter.partition, letter.record.offset)
         return Plan(rows, letters, columns.types, self.offsets, dead_from)
 
 
-def split(records: Iterable[tuple[int, Record]], columns: Columns) -> tuple[list[TableRow], list[DeadLetter]]:
-    """The rows, whose columns are added, and what makes none."""
+def split(
+    records: Iterable[tuple[int, Record]], columns: Columns, decode: Decode
+) -> tuple[list[TableRow], list[DeadLetter]]:
+    """The rows, whose columns are added, and what makes none. Raises SchemaFailure."""
     rows: list[TableRow] = []
     letters: list[DeadLetter] = []
     for partition, record in records:
         try:
             rows.append(TableRow(partition, record, columns.fit(decode(record.value))))
         except Undecodable as wrong:
-            letters.append(DeadLetter(partition, record, str(wrong)))
+            reason = str(wrong).encode(errors="replace").decode()  # a name in it may be no UTF-8
+            letters.append(DeadLetter(partition, record, reason))
     return rows, letters

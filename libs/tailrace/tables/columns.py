@@ -6,17 +6,29 @@ in Spark and DuckDB.
 
 from __future__ import annotations
 
+import datetime
 from collections.abc import Mapping
 from typing import Final, TypeAlias
 
-from tailrace.tables.json_fields import Fields, Scalar, Undecodable
+from tailrace.tables.fields.field import Fields, Scalar, Undecodable
 
 BOOLEAN: Final = "boolean"
 LONG: Final = "long"
 DOUBLE: Final = "double"
 STRING: Final = "string"
+BINARY: Final = "binary"
+TIMESTAMP: Final = "timestamp"
+DATE: Final = "date"
 MOST_COLUMNS: Final = 1_000
-_TYPES: Final[Mapping[type, str]] = {bool: BOOLEAN, int: LONG, float: DOUBLE, str: STRING}
+_TYPES: Final[Mapping[type, str]] = {
+    bool: BOOLEAN,
+    int: LONG,
+    float: DOUBLE,
+    str: STRING,
+    bytes: BINARY,
+    datetime.datetime: TIMESTAMP,
+    datetime.date: DATE,
+}
 _EXACT: Final = 2**53  # integers up to here are doubles
 Schema: TypeAlias = Mapping[str, str]  # column -> type, as Delta names both
 

@@ -21,8 +21,8 @@ from deltalake.schema import PrimitiveType
 from tailrace.kafka.ids import format_uuid
 from tailrace.records.record import Record
 from tailrace.tables.batch import DeadLetter, Plan
-from tailrace.tables.columns import BOOLEAN, DOUBLE, LONG, STRING, Schema
-from tailrace.tables.json_fields import RESERVED
+from tailrace.tables.columns import BINARY, BOOLEAN, DATE, DOUBLE, LONG, STRING, TIMESTAMP, Schema
+from tailrace.tables.fields.field import RESERVED
 from tailrace.tables.store import CommitConflict, Loaded, Position, StoreFailure, pending
 
 _YEAR_10000_MS: Final = 253_402_300_800_000
@@ -38,7 +38,15 @@ _POSITION: Final = pa.schema(
     ]
 )
 _DEAD: Final = _POSITION.append(pa.field("_kafka_value", pa.binary())).append(pa.field("_kafka_reason", pa.string()))
-_ARROW: Final = {BOOLEAN: pa.bool_(), LONG: pa.int64(), DOUBLE: pa.float64(), STRING: pa.string()}
+_ARROW: Final = {
+    BOOLEAN: pa.bool_(),
+    LONG: pa.int64(),
+    DOUBLE: pa.float64(),
+    STRING: pa.string(),
+    BINARY: pa.binary(),
+    TIMESTAMP: pa.timestamp("us", tz="UTC"),
+    DATE: pa.date32(),
+}
 
 
 class DeltaStore:

@@ -1,4 +1,4 @@
-"""The extra `tailrace[tables]`: pyarrow and deltalake, which no service needs."""
+"""The extra `tailrace[tables]`: pyarrow, deltalake and fastavro, which no service needs."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from importlib.util import find_spec
 from typing import Final
 
 INSTALL: Final = 'pip install "tailrace[tables]"'
-_MODULES: Final = ("pyarrow", "deltalake")
+_MODULES: Final = ("pyarrow", "deltalake", "fastavro")
 
 
 def is_installed() -> bool:

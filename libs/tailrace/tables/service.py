@@ -15,6 +15,7 @@ from tailrace.kafka.ids import format_uuid
 from tailrace.net.backoff import Backoff
 from tailrace.net.client import Disconnected
 from tailrace.reading.reader import AskNode, Gap, TopicReader
+from tailrace.tables.fields.field import Decode, SchemaFailure
 from tailrace.tables.metrics import TableMetrics, TopicMetrics
 from tailrace.tables.store import CommitConflict, StoreFailure, TopicStore
 from tailrace.tables.topics import TopicFinder
@@ -26,8 +27,9 @@ _LOOK_MS: Final = 5_000.0
 _PATIENCE_MS: Final = 30_000.0
 _FIRST_PAUSE_MS, _LAST_PAUSE_MS = 500, 30_000
 _GOOD_LIFE_MS: Final = 60_000
-FAILURES: Final = (ApiError, Disconnected, TimeoutError, Malformed, CommitConflict, StoreFailure)
+FAILURES: Final = (ApiError, Disconnected, TimeoutError, Malformed, SchemaFailure, CommitConflict, StoreFailure)
 StoreOf = Callable[[TableTopic], TopicStore]
+DecodeOf = Callable[[TableTopic], Decode]  # raises SchemaFailure
 
 
 class _Running:
@@ -45,6 +47,7 @@ class TableService:
         self,
         ask: AskNode,
         store_of: StoreOf,
+        decode_of: DecodeOf,
         clock: Clock,
         random: Random,
         log: FilteringBoundLogger,
@@ -55,6 +58,7 @@ class TableService:
         """only: the names of the topics that are looked at; empty: of all."""
         self._ask = ask
         self._store_of = store_of
+        self._decode_of = decode_of
         self._clock = clock
         self._random = random
         self._log = log
@@ -141,8 +145,9 @@ class TableService:
             topic_id=topic.topic_id,
             on_gap=on_gap,
         )
-        worker = TopicWorker(topic, reader, self._store_of(topic), self._clock, metrics, self._log, self._blocking)
         try:
+            store, decode = self._store_of(topic), self._decode_of(topic)
+            worker = TopicWorker(topic, reader, store, decode, self._clock, metrics, self._log, self._blocking)
             await worker.run(stop.is_set, once=once)
         finally:
             await reader.close()

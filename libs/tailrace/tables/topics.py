@@ -11,6 +11,7 @@ from uuid import UUID
 from tailrace.clock import Clock
 from tailrace.errors import ErrorCode
 from tailrace.reading.reader import AskNode
+from tailrace.tables.fields.field import JSON
 from tailrace.tables.worker import TableTopic
 from tailrace.wire.limits import pages
 from tailrace.wire.messages import DescribeConfigsRequest, MetadataRequest
@@ -20,7 +21,10 @@ _DESCRIBE_CONFIGS_VERSION: Final = 4
 _TOPIC_RESOURCE: Final = 2
 _FORMAT: Final = "tailrace.table"
 _INTERVAL: Final = "tailrace.table.commit.interval.ms"
+_VALUE_FORMAT: Final = "tailrace.table.value.format"
+_VALUE_SCHEMA: Final = "tailrace.table.value.schema"
 _CONFIGS_MS: Final = 60_000.0
+_KEYS: Final = [_FORMAT, _INTERVAL, _VALUE_FORMAT, _VALUE_SCHEMA]
 DELTA: Final = "delta"
 Configs = dict[str, str]
 
@@ -54,7 +58,14 @@ class TopicFinder:
             self._due_ms = now_ms + _CONFIGS_MS
         self._known = known | {topic: configs[topic[0]] for topic in seen if topic[0] in configs}
         return [
-            TableTopic(name, topic_id, seen[name, topic_id], int(found[_INTERVAL]))
+            TableTopic(
+                name,
+                topic_id,
+                seen[name, topic_id],
+                int(found[_INTERVAL]),
+                found.get(_VALUE_FORMAT, JSON),  # a cluster of an older release has neither
+                found.get(_VALUE_SCHEMA) or "",
+            )
             for (name, topic_id), found in sorted(self._known.items(), key=itemgetter(0))
             if found.get(_FORMAT) == DELTA
         ]
@@ -65,10 +76,7 @@ async def _configs(ask: AskNode, names: list[str]) -> dict[str, Configs]:
     found: dict[str, Configs] = {}
     for page in pages(names):
         row = DescribeConfigsRequest.DescribeConfigsResource
-        rows = [
-            row(resource_type=_TOPIC_RESOURCE, resource_name=name, configuration_keys=[_FORMAT, _INTERVAL])
-            for name in page
-        ]
+        rows = [row(resource_type=_TOPIC_RESOURCE, resource_name=name, configuration_keys=_KEYS) for name in page]
         request = DescribeConfigsRequest(resources=rows, include_synonyms=False, include_documentation=False)
         answer = await ask(request, _DESCRIBE_CONFIGS_VERSION)
         for result in answer.results:

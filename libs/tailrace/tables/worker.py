@@ -16,6 +16,7 @@ from tailrace.reading.start import EARLIEST, LATEST_TIMESTAMP
 from tailrace.records.record import Record
 from tailrace.tables.batch import Batch, DeadLetter, split
 from tailrace.tables.columns import Columns, Schema
+from tailrace.tables.fields.field import JSON, Decode
 from tailrace.tables.metrics import TopicMetrics
 from tailrace.tables.store import Position, TopicStore
 
@@ -38,6 +39,8 @@ class TableTopic(NamedTuple):
     topic_id: UUID
     partitions: int
     commit_interval_ms: int
+    value_format: str = JSON
+    value_schema: str = ""
 
 
 class TopicWorker:
@@ -51,6 +54,7 @@ class TopicWorker:
         topic: TableTopic,
         reader: TopicReader,
         store: TopicStore,
+        decode: Decode,
         clock: Clock,
         metrics: TopicMetrics,
         log: FilteringBoundLogger,
@@ -59,6 +63,7 @@ class TopicWorker:
         self._topic = topic
         self._reader = reader
         self._store = store
+        self._decode = decode
         self._clock = clock
         self._metrics = metrics
         self._log = log
@@ -74,8 +79,8 @@ class TopicWorker:
     async def run(self, is_stopped: Callable[[], bool], *, once: bool = False) -> None:
         """Ends after a last commit when it is stopped; once: at the end of the topic as it was at the start.
 
-        Raises ApiError, Disconnected or TimeoutError where the topic cannot be read, CommitConflict or StoreFailure
-        where the tables cannot be written.
+        Raises ApiError, Disconnected or TimeoutError where the topic cannot be read, SchemaFailure where its values
+        cannot be decoded now, CommitConflict or StoreFailure where the tables cannot be written.
         """
         partitions = range(self._topic.partitions)
         loaded = await self._blocking(lambda: self._store.load(partitions))
@@ -111,7 +116,7 @@ class TopicWorker:
             return
         began_ms = self._clock.monotonic_ms()
         batch, schema = self._batch, self._schema
-        plan = await self._blocking(lambda: batch.plan(schema))
+        plan = await self._blocking(lambda: batch.plan(schema, self._decode))
         await self._blocking(lambda: self._store.append(plan))
         if plan.letters:
             offsets = {partition: plan.offsets[partition] for partition in plan.dead_from}
@@ -136,23 +141,23 @@ class TopicWorker:
             assert first is not None
             rows[index] = await self._blocking(partial(self._store.offsets_from, index, first))
             cursors.append(Cursor(index, first, end=at.offset))
-        letters: list[DeadLetter] = []
+        dead: list[tuple[int, Record]] = []
         self._reader.assign(cursors)
         while not self._reader.done:
             for partition, record in await self._reader.poll(_WAIT_MS):
                 if record.offset not in rows[partition]:
-                    letters.append(_dead_letter(partition, record))
+                    dead.append((partition, record))
         if positions:
+            letters = await self._blocking(lambda: [self._dead_letter(*one) for one in dead])
             offsets = {index: at.offset for index, at in positions.items()}
             await self._blocking(lambda: self._store.append_letters(letters, offsets))
             self._log.info("settled dead letters", topic=self._topic.name, dead_letters=len(letters))
 
+    def _dead_letter(self, partition: int, record: Record) -> DeadLetter:
+        """With the reason, where the value alone has one."""
+        _, letters = split([(partition, record)], Columns({}), self._decode)
+        return letters[0] if letters else DeadLetter(partition, record, _DID_NOT_FIT)
+
     def _lag_seconds(self) -> float:
         since_ms = self._polled_ms if self._oldest_ms is None else self._oldest_ms
         return max(0.0, (self._clock.wall_ms() - since_ms) / 1000)
-
-
-def _dead_letter(partition: int, record: Record) -> DeadLetter:
-    """With the reason, where the value alone has one."""
-    _, letters = split([(partition, record)], Columns({}))
-    return letters[0] if letters else DeadLetter(partition, record, _DID_NOT_FIT)

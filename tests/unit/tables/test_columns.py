@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tailrace.tables.columns import MOST_COLUMNS, Columns
-from tailrace.tables.json_fields import Undecodable
+from tailrace.tables.fields.field import Undecodable
 
 
 def test_new_fields_are_new_columns() -> None:

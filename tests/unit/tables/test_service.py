@@ -14,6 +14,8 @@ from support.topic_tables import TABLE, FailingStore, JsonCluster, blocking, kep
 from support.waiting import turns_until
 from tailrace.net.client import Disconnected
 from tailrace.runtime import logs
+from tailrace.tables.fields.decoders import Decoders
+from tailrace.tables.fields.field import Decode, SchemaFailure
 from tailrace.tables.metrics import TableMetrics
 from tailrace.tables.service import MOST_TOPICS, TableService
 from tailrace.tables.store import MemoryTables, TopicStore
@@ -42,10 +44,14 @@ class Stores:
         return FailingStore(store, self.fail_at.pop(0)) if self.fail_at else store
 
 
+def decode_of(topic: TableTopic) -> Decode:
+    return Decoders().of(topic.value_format, topic.value_schema)
+
+
 def service(cluster: JsonCluster, stores: Stores, registry: CollectorRegistry | None = None) -> TableService:
     metrics = TableMetrics(registry or CollectorRegistry())
     log = logs.logger("table", 0, named=False)
-    return TableService(cluster, stores, TurningClock(), Random(1), log, metrics, blocking)
+    return TableService(cluster, stores, decode_of, TurningClock(), Random(1), log, metrics, blocking)
 
 
 async def test_workers_follow_the_topics_and_end_with_what_they_have() -> None:
@@ -98,3 +104,16 @@ async def test_once_brings_the_tables_to_the_ends_of_their_topics_or_says_what_f
     cluster.away = True
     with pytest.raises(Disconnected):
         await service(cluster, stores).run_once()
+
+
+async def test_a_schema_that_is_wrong_makes_no_dead_letters_and_is_asked_for_again() -> None:
+    cluster, stores = JsonCluster([b"\x02", b"\x04"]), Stores()
+    avro = {**TABLE, "tailrace.table.value.format": "avro"}
+    for schema in ("{", ""):
+        cluster.configs = {"t": {**avro, "tailrace.table.value.schema": schema}}
+        with pytest.raises(SchemaFailure):
+            await service(cluster, stores).run_once()
+    schema = '{"type": "record", "name": "r", "fields": [{"name": "a", "type": "int"}]}'
+    cluster.configs = {"t": {**avro, "tailrace.table.value.schema": schema}}
+    assert await service(cluster, stores).run_once() == ["t"]
+    assert [row.fields for _, row in stores.tables.rows] == [{"a": 1}, {"a": 2}] and stores.tables.letters == []

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
+import json
+from collections.abc import Iterator
 from uuid import UUID
 
 import pytest
 
+from support.schema_registry import NOT_FOUND, framed
 from support.topic_tables import (
     FailingStore,
     JsonCluster,
@@ -18,11 +22,16 @@ from support.topic_tables import (
 )
 from tailrace.errors import ApiError, ErrorCode
 from tailrace.tables.batch import Batch
+from tailrace.tables.fields.field import SchemaFailure
+from tailrace.tables.fields.json_fields import decode
+from tailrace.tables.fields.registry import RegisteredSchemas
 from tailrace.tables.store import CommitConflict, MemoryTables, StoreFailure
 
 VALUES = ([{"a": 1}, b"no", {"a": "x"}, {"b": 1.5}], [{"a": 2}, {"a": 3, "b": 1}, b"[]"])
 ROWS = [(0, 0), (0, 3), (1, 0), (1, 1)]
 LETTERS = [(0, 1), (0, 2), (1, 2)]
+AVRO_SCHEMA = json.dumps({"type": "record", "name": "R", "fields": [{"name": "a", "type": "int"}]})
+REASONS = ["the schema registry has no schema 2", "no schema id", "does not match its Avro schema"]
 
 
 async def test_each_record_is_a_row_or_a_dead_letter() -> None:
@@ -63,7 +72,7 @@ async def test_a_second_writer_changes_nothing() -> None:
     loaded = late.load(range(2))
     await fill(cluster, memory_store(tables))
     with pytest.raises(CommitConflict):
-        late.append(Batch().plan(loaded.schema))
+        late.append(Batch().plan(loaded.schema, decode))
     with pytest.raises(CommitConflict):
         late.append_letters([], {0: 1})
     assert kept(tables) == (ROWS, LETTERS)
@@ -107,3 +116,29 @@ async def test_a_worker_that_is_stopped_commits_what_it_has() -> None:
     stops = iter([False, True])
     await worker(cluster, memory_store(tables)).run(lambda: next(stops))
     assert kept(tables)[0] == [(0, 0)]
+
+
+@pytest.mark.parametrize("fail_at", range(10))
+async def test_avro_records_whose_schema_fails_at_any_step_are_each_there_once(fail_at: int) -> None:
+    """A registry that goes away ends the worker as a death does, also while it settles dead letters."""
+    schema = json.dumps({"schema": AVRO_SCHEMA})
+    values = [framed(1, b"\x02"), framed(2, b"\x02"), b"no", framed(1, b"\x04"), framed(1, b"")]
+    tables, cluster = MemoryTables(), JsonCluster(values)
+    answers = {"/schemas/ids/1": (200, schema.encode()), "/schemas/ids/2": (404, json.dumps(NOT_FOUND).encode())}
+    for step in (fail_at, 99):
+        for is_away in (True, False):
+            asked = itertools.count()
+
+            def get(path: str, is_away: bool = is_away, asked: Iterator[int] = asked) -> tuple[int, bytes]:
+                if is_away and next(asked):
+                    raise SchemaFailure("away")
+                return answers[path]
+
+            try:
+                store = FailingStore(memory_store(tables), step)
+                await fill(cluster, store, decode=RegisteredSchemas(get).decode)
+            except (StoreFailure, SchemaFailure):
+                continue
+    assert kept(tables) == ([(0, 0), (0, 3)], [(0, 1), (0, 2), (0, 4)])
+    assert [row.fields for _, row in tables.rows] == [{"a": 1}, {"a": 2}]
+    assert [letter.reason.partition(":")[0] for _, letter in tables.letters] == REASONS

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from typing import Annotated
 
 import typer
@@ -15,7 +16,7 @@ from tailrace.runtime import logs
 from tailrace.runtime.process import run_loop
 from tailrace.tables import extra
 from tailrace.tables.app import TableOptions, fill_tables, serve_tables
-from tailrace.tables.location import parse_location
+from tailrace.tables.location import REGISTRY_USER_VARIABLE, REGISTRY_VARIABLE, parse_location, parse_registry
 from tailrace.tables.service import FAILURES
 
 app = typer.Typer(
@@ -49,6 +50,15 @@ def run(
         list[str] | None,
         typer.Option("--topic", "-t", help="may be repeated; default: all that ask for it"),
     ] = None,
+    registry: Annotated[
+        str,
+        typer.Option(
+            "--schema-registry",
+            metavar="URL",
+            envvar=REGISTRY_VARIABLE,
+            help=f"of the schemas of Avro values; its user is NAME:PASSWORD in {REGISTRY_USER_VARIABLE}",
+        ),
+    ] = "",
     once: Annotated[bool, typer.Option("--once", help="stop at the ends of the topics as they are now")] = False,
     metrics: Annotated[
         str, typer.Option("--metrics", metavar="HOST:PORT", help="address of health and metrics; port 0 picks one")
@@ -56,9 +66,9 @@ def run(
     bootstrap: Bootstrap = None,
 ) -> None:
     """Write the records of each topic whose config tailrace.table is delta to its table, until Ctrl-C or --once."""
-    options = _options(target, topics or [], metrics, address(bootstrap))
+    options = _options(target, topics or [], metrics, registry, address(bootstrap))
     if not extra.is_installed():
-        say(f"tables need pyarrow and deltalake: {extra.INSTALL}", err=True)
+        say(f"tables need pyarrow, deltalake and fastavro: {extra.INSTALL}", err=True)
         raise typer.Exit(1)
     logs.configure(logs.default_format())
     log = logs.logger("table", 0, named=False)
@@ -74,7 +84,7 @@ def run(
     say(f"{counted(len(names), 'table')} below {options.location}: {', '.join(names)}" if names else _NONE)
 
 
-def _options(target: str, topics: list[str], metrics: str, bootstrap: str) -> TableOptions:
+def _options(target: str, topics: list[str], metrics: str, registry: str, bootstrap: str) -> TableOptions:
     try:
         return TableOptions(
             [Address.parse(text.strip()) for text in bootstrap.split(",")],
@@ -82,6 +92,7 @@ def _options(target: str, topics: list[str], metrics: str, bootstrap: str) -> Ta
             frozenset(filter(given, topics)),
             command_settings(),
             Address.parse(metrics),
+            parse_registry(registry, os.environ.get(REGISTRY_USER_VARIABLE, "")),
         )
     except ValueError as wrong:
         raise typer.BadParameter(str(wrong)) from None

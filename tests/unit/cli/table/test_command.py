@@ -16,7 +16,8 @@ def run(*arguments: str) -> tuple[int, str]:
 
 def test_a_missing_extra_is_named_with_its_command(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(extra, "find_spec", lambda name: None)
-    assert run("--target", "/srv/tables") == (1, 'tables need pyarrow and deltalake: pip install "tailrace[tables]"\n')
+    told = 'tables need pyarrow, deltalake and fastavro: pip install "tailrace[tables]"\n'
+    assert run("--target", "/srv/tables") == (1, told)
 
 
 @pytest.mark.parametrize(
@@ -27,6 +28,7 @@ def test_a_missing_extra_is_named_with_its_command(monkeypatch: pytest.MonkeyPat
         (("--target", "s3://key:secret@bucket"), "a key in the URL can be read by others"),
         (("--target", "/srv", "--metrics", "nowhere"), "nowhere"),
         (("--target", "/srv", "--topic", ""), "it is empty"),
+        (("--target", "/srv", "--schema-registry", "http://me:secret@r"), "a password in the URL can be read by"),
     ],
 )
 def test_wrong_options_are_usage_errors(arguments: tuple[str, ...], reason: str) -> None:

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tailrace.tables.json_fields import Undecodable, decode
+from tailrace.tables.fields.field import Undecodable
+from tailrace.tables.fields.json_fields import decode
 
 
 @pytest.mark.parametrize(
