@@ -1,4 +1,4 @@
-"""A Delta table as others read it: pandas by delta-rs, and DuckDB by its own extension."""
+"""A Delta table as others read it: pandas and polars by delta-rs, and DuckDB by its own extension."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import duckdb
+import polars
 from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 
@@ -30,11 +31,16 @@ def rows_in_pandas(path: str) -> int:
     return len(DeltaTable(path).to_pandas())
 
 
+def rows_in_polars(path: str) -> int:
+    """The same."""
+    return polars.read_delta(path).height
+
+
 def rows_for_all(spark: SparkSession, path: str) -> int:
-    """The rows of a table that Spark, delta-rs and DuckDB read alike, and that asks no feature of a reader."""
+    """The rows of a table that Spark, pandas, polars and DuckDB read alike, and that asks no feature of a reader."""
     assert DeltaTable(path).protocol().min_reader_version == 1
     rows = len(spark.read.format("delta").load(path).collect())
-    assert rows == rows_in_pandas(path) == rows_in_duckdb(path)
+    assert rows == rows_in_pandas(path) == rows_in_polars(path) == rows_in_duckdb(path)
     return rows
 
 
