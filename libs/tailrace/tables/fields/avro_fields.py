@@ -37,7 +37,9 @@ class AvroSchema:
         """Raises BadSchema."""
         try:
             given = json.loads(text)
-            json.dumps(given, ensure_ascii=False).encode()  # names become those of columns
+            plain = json.dumps(given, ensure_ascii=False).encode()  # names become those of columns
+            if b'"__fastavro_parsed"' in plain:  # fastavro would take it unread, with named types of its own
+                raise BadSchema("it has a mark of fastavro")
             self._parsed: _Parsed = fastavro.parse_schema(given)
             if not isinstance(self._parsed, dict) or self._parsed.get("type") != "record":
                 raise BadSchema("it is not of a record")
@@ -59,7 +61,7 @@ class AvroSchema:
             found = fastavro.schemaless_reader(source, self._parsed, None)
         except Undecodable:
             raise
-        except (ArithmeticError, EOFError, LookupError, ValueError):
+        except (ArithmeticError, EOFError, LookupError, TypeError, ValueError):
             raise Undecodable("does not match its Avro schema") from None
         if source.tell() != len(value):
             raise Undecodable(f"{len(value) - source.tell()} bytes follow the value of the Avro schema")

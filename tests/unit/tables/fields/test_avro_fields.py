@@ -121,6 +121,7 @@ LIST = {"type": "record", "name": "L", "fields": [{"name": "next", "type": ["nul
         ({"type": "record", "name": "R"}, "a record has no fields"),
         ({"type": "record", "name": "R", "fields": [{"name": "\ud800", "type": "int"}]}, "no Avro schema"),
         ([], "it is not of a record"),
+        (schema("int") | {"__fastavro_parsed": True, "__named_schemas": {"L": LIST}}, "it has a mark of fastavro"),
         (5, "no Avro schema"),
     ],
 )
