@@ -33,7 +33,8 @@ def rows_in_pandas(path: str) -> int:
 
 def rows_in_polars(path: str) -> int:
     """The same."""
-    return polars.read_delta(path).height
+    rows: int = polars.read_delta(path).height
+    return rows
 
 
 def rows_for_all(spark: SparkSession, path: str) -> int:

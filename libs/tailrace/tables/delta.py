@@ -79,7 +79,7 @@ class DeltaStore:
             type_ = plan.types[column]
             data[column] = pa.array(
                 [
-                    float(value) if type_ == DOUBLE and value is not None else value
+                    float(value) if type_ == DOUBLE and isinstance(value, int) else value
                     for value in (one.get(column) for one in fields)
                 ],
                 _ARROW[type_],
