@@ -7,13 +7,12 @@ import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any
 
 NOT_FOUND = {"error_code": 40403, "message": "Schema not found"}
 
 
 @contextmanager
-def schema_registry(schemas: Mapping[str, Any], asked: list[tuple[str, str | None]] | None = None) -> Iterator[str]:
+def schema_registry(schemas: Mapping[str, object], asked: list[tuple[str, str | None]] | None = None) -> Iterator[str]:
     """Answers with what stands for the path's last part; gives the URL. asked: paths and what authorized them."""
 
     class Handler(BaseHTTPRequestHandler):

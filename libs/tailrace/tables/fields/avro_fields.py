@@ -9,12 +9,12 @@ import base64
 import datetime
 import decimal
 import json
-from collections.abc import Mapping
 from io import BytesIO
-from typing import Any, Final, TypeAlias
+from typing import Final
 
 import fastavro
 import fastavro.read
+from fastavro.types import Schema
 
 from tailrace.tables.fields.field import Fields, Scalar, Undecodable, by_column
 
@@ -23,7 +23,6 @@ MOST_DIGITS: Final = 38
 _DECIMAL_BYTES: Final = 16  # that 38 digits need
 _EXACT: Final = decimal.Context(prec=MOST_DIGITS + 2)
 _PRIMITIVES: Final = frozenset(("boolean", "int", "long", "float", "double", "bytes", "string"))
-_Parsed: TypeAlias = Any  # a schema as fastavro gives it
 
 
 class BadSchema(ValueError):
@@ -40,7 +39,7 @@ class AvroSchema:
             plain = json.dumps(given, ensure_ascii=False).encode()  # names become those of columns
             if b'"__fastavro_parsed"' in plain:  # fastavro would take it unread, with named types of its own
                 raise BadSchema("it has a mark of fastavro")
-            self._parsed: _Parsed = fastavro.parse_schema(given)
+            self._parsed: Schema = fastavro.parse_schema(given)
             if not isinstance(self._parsed, dict) or self._parsed.get("type") != "record":
                 raise BadSchema("it is not of a record")
             _Levels().of(self._parsed)
@@ -75,7 +74,7 @@ class _Levels:
     def __init__(self) -> None:
         self._known: dict[str, int] = {}  # of named types
 
-    def of(self, schema: _Parsed, *, in_union: bool = False) -> int:
+    def of(self, schema: Schema, *, in_union: bool = False) -> int:
         """Raises BadSchema."""
         if isinstance(schema, str):
             if schema == "null" and not in_union:
@@ -96,7 +95,7 @@ class _Levels:
             raise BadSchema(f"{name:.100} holds itself")
         return self._known[name]
 
-    def _below(self, schema: Mapping[str, Any], in_union: bool) -> list[int]:
+    def _below(self, schema: Schema, in_union: bool) -> list[int]:
         kind = schema["type"]
         if schema.get("logicalType") == "decimal":
             _check_decimal(schema)
@@ -113,12 +112,12 @@ class _Levels:
         return [] if kind in ("enum", "fixed") else [self.of(kind, in_union=in_union)]
 
 
-def _check_decimal(schema: Mapping[str, Any]) -> None:
+def _check_decimal(schema: Schema) -> None:
     if not 0 <= schema.get("scale", 0) <= schema["precision"] <= MOST_DIGITS:
         raise BadSchema(f"a decimal has a scale beyond its precision, or more than {MOST_DIGITS} digits")
 
 
-def _decimal(data: bytes, schema: Mapping[str, Any], reader_schema: object = None) -> decimal.Decimal:
+def _decimal(data: bytes, schema: Schema, reader_schema: object = None) -> decimal.Decimal:
     """In place of fastavro's, which rounds to a context's precision and takes any length."""
     if len(data) > _DECIMAL_BYTES:
         raise Undecodable(f"a decimal of more than {_DECIMAL_BYTES} bytes")

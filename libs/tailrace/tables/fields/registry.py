@@ -8,7 +8,7 @@ import urllib.error
 import urllib.request
 from collections.abc import Callable
 from http.client import HTTPException
-from typing import Any, Final
+from typing import Final
 
 from tailrace.tables.fields.avro_fields import AvroSchema, BadSchema
 from tailrace.tables.fields.field import Fields, SchemaFailure, Undecodable
@@ -82,7 +82,7 @@ class RegisteredSchemas:
     def _ask(self, number: int) -> AvroSchema | str:
         status, body = self._get(f"/schemas/ids/{number}")
         try:
-            answer: Any = json.loads(body)
+            answer = json.loads(body)
             if status == 404 and answer["error_code"] == _SCHEMA_NOT_FOUND:
                 return f"the schema registry has no schema {number}"
             if status != 200:

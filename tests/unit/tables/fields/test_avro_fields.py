@@ -6,7 +6,6 @@ import datetime
 import io
 import json
 from decimal import Decimal
-from typing import Any
 from uuid import UUID
 
 import fastavro
@@ -27,7 +26,7 @@ POINT = {
 }
 
 
-def schema(*types: object) -> dict[str, Any]:
+def schema(*types: object) -> dict[str, object]:
     """A record with the fields a, b, c and so on."""
     return {"type": "record", "name": "Row", "fields": [{"name": chr(97 + n), "type": t} for n, t in enumerate(types)]}
 
@@ -36,7 +35,7 @@ def logical(type_: str, name: str, **more: object) -> dict[str, object]:
     return {"type": type_, "logicalType": name, **more}
 
 
-def encoded(described: dict[str, Any], row: dict[str, object]) -> bytes:
+def encoded(described: dict[str, object], row: dict[str, object]) -> bytes:
     target = io.BytesIO()
     fastavro.schemaless_writer(target, fastavro.parse_schema(described), row)
     return target.getvalue()
