@@ -13,7 +13,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from support.spark_cluster import Record, SparkCluster
-from support.spark_frames import plan_of
+from support.spark_frames import frame, plan_of
 from support.table_readers import rows_for_all
 from support.visits import GAP_MS, Visits, generate
 from tailrace_spark import events
@@ -32,45 +32,56 @@ FUNNEL = ("views", "carts", "purchases")
 
 def activities(spark: SparkSession, *rows: tuple[int, str, str, str]) -> DataFrame:
     """(minute, visitor, activity, page)."""
-    made = [(minute * MINUTE, visitor, page, topic, 0, n) for n, (minute, visitor, topic, page) in enumerate(rows)]
-    frame = spark.createDataFrame(made, "s long, visitor string, page string, topic string, partition int, offset long")
-    return frame.selectExpr("timestamp_seconds(s) time", "visitor", "page", "topic", "partition", "offset")
+    made = (
+        {"s": minute * MINUTE, "visitor": visitor, "page": page, "topic": topic, "offset": offset}
+        for offset, (minute, visitor, topic, page) in enumerate(rows)
+    )
+    given = frame(spark, made, "array<struct<s: bigint, visitor: string, page: string, topic: string, offset: bigint>>")
+    return given.selectExpr("timestamp_seconds(s) time", "visitor", "page", "topic", "0 partition", "offset")
 
 
 def test_a_gap_ends_a_session(spark: SparkSession) -> None:
-    frame = activities(
+    rows = activities(
         spark, (29, "a", "views", "/"), (0, "a", "views", "/"), (59, "a", "views", "/"), (1, "b", "views", "/")
     )
-    found = frames.sessions(frame, 30 * MINUTE).selectExpr("visitor", "unix_seconds(start) div 60 s", "size(steps) n")
+    found = frames.sessions(rows, 30 * MINUTE).selectExpr("visitor", "unix_seconds(start) div 60 s", "size(steps) n")
     assert sorted(tuple(row) for row in found.collect()) == [("a", 0, 2), ("a", 59, 1), ("b", 1, 1)]
 
 
 def test_open_sessions_wait_whole(spark: SparkSession) -> None:
-    frame = activities(
+    rows = activities(
         spark, (0, "a", "views", "/"), (40, "a", "views", "/"), (60, "a", "carts", ""), (35, "b", "views", "/")
     )
-    whole = frames.sessions(frame, 30 * MINUTE)
+    whole = frames.sessions(rows, 30 * MINUTE)
     closed = frames.is_closed(30 * MINUTE, 70 * MINUTE * 1_000_000)
     assert sorted((r.visitor, len(r.steps)) for r in whole.where(closed).collect()) == [("a", 1), ("b", 1)]
-    waiting = frames.still_open(frame, whole.where(~closed))
+    waiting = frames.still_open(rows, whole.where(~closed))
     assert sorted((r.visitor, r.topic) for r in waiting.collect()) == [("a", "carts"), ("a", "views")]
 
 
-@pytest.mark.parametrize(
-    ("path", "steps"),
-    [
-        (["views"], 1),
-        (["views", "search", "carts"], 2),
-        (["carts", "views", "purchases"], 1),
-        (["carts"], 0),
-        (["views", "carts", "views", "carts", "purchases", "views"], 3),
-    ],
+PATHS = (
+    (("views",), 1),
+    (("views", "search", "carts"), 2),
+    (("carts", "views", "purchases"), 1),
+    (("carts",), 0),
+    (("views", "carts", "views", "carts", "purchases", "views"), 3),
 )
-def test_a_funnel_counts_steps_in_their_order(spark: SparkSession, path: list[str], steps: int) -> None:
-    frame = activities(spark, *((n, "a", topic, "/") for n, topic in enumerate(path)))
-    whole = frames.sessions(frame, 30 * MINUTE)
-    counts = frames.funnel_counts(whole, FUNNEL).orderBy("step").collect()
-    assert [(row.step, row.activity, row.sessions) for row in counts] == [(n + 1, FUNNEL[n], 1) for n in range(steps)]
+
+
+def test_a_funnel_counts_steps_in_their_order(spark: SparkSession) -> None:
+    """Each path in an hour of its own, by which they are counted."""
+    rows = [
+        (60 * hour + minute, "a", topic, "/")
+        for hour, (path, _) in enumerate(PATHS)
+        for minute, topic in enumerate(path)
+    ]
+    whole = frames.sessions(activities(spark, *rows), 30 * MINUTE)
+    counts = frames.funnel_counts(whole, FUNNEL).selectExpr(
+        "unix_seconds(hour) div 3600 h", "step", "activity", "sessions"
+    )
+    assert sorted(tuple(row) for row in counts.collect()) == [
+        (hour, step + 1, FUNNEL[step], 1) for hour, (_, steps) in enumerate(PATHS) for step in range(steps)
+    ]
 
 
 def test_views_and_sessions_of_a_page(spark: SparkSession) -> None:
