@@ -22,7 +22,7 @@ from support.raw import Raw, build
 from support.sasl import login, spoken
 from support.subscribing import subscribed
 from support.waiting import HUNG_S, until
-from tailrace.access.sasl import SERVED
+from tailrace.access.sasl import BY_PASSWORD
 from tailrace.net.address import Address
 from tailrace.testing import Cluster
 
@@ -30,7 +30,7 @@ PROTOCOL, USER, PASSWORD = "SASL_PLAINTEXT", "alice", "with = and , "
 WAYS = {"handed over": {}, "at the broker": {"gateway.advertise": "brokers"}}
 SETTINGS = {
     "gateway.security.protocol": PROTOCOL,
-    "sasl.enabled.mechanisms": ",".join(SERVED),
+    "sasl.enabled.mechanisms": ",".join(BY_PASSWORD),
     "connections.max.reauth.ms": "3000",
 }
 COUNT = 20
@@ -50,7 +50,8 @@ def cluster(request: pytest.FixtureRequest) -> Iterator[Cluster]:
             timeout=HUNG_S,
         )
         admin = AdminClient(confluent(running, "PLAIN"))
-        for future in admin.create_topics([NewTopic(name, 3, 3) for name in (*SERVED, "again", "aiokafka")]).values():
+        topics = [NewTopic(name, 3, 3) for name in (*BY_PASSWORD, "again", "aiokafka")]
+        for future in admin.create_topics(topics).values():
             future.result(HUNG_S)
         yield running
 
@@ -88,7 +89,7 @@ def counted(cluster: Cluster, name: str) -> float:
     return found
 
 
-@pytest.mark.parametrize("mechanism", SERVED)
+@pytest.mark.parametrize("mechanism", BY_PASSWORD)
 def test_kafka_python_and_librdkafka_write_and_read_in_groups(cluster: Cluster, mechanism: str) -> None:
     producer = KafkaProducer(**python(cluster, mechanism))
     for number in range(COUNT):

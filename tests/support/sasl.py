@@ -9,6 +9,7 @@ from typing import Final
 
 import structlog
 
+from tailrace.access.oauthbearer.server import TokenVerifier
 from tailrace.access.scram import ScramMechanism, credential_of, salted
 from tailrace.clock import Clock
 from tailrace.metadata.image import MetadataImage
@@ -31,12 +32,16 @@ def user(name: str, password: str, mechanism: ScramMechanism = ScramMechanism.SC
 
 
 def authenticator(
-    clock: Clock, settings: SaslSettings | None = None, image: MetadataImage | None = None
+    clock: Clock,
+    settings: SaslSettings | None = None,
+    image: MetadataImage | None = None,
+    verifier: TokenVerifier | None = None,
 ) -> SaslAuthenticator:
     """Without settings clients do not log in."""
     found = MetadataImage() if image is None else image
     credentials = UserCredentials(lambda: found, b"secret of the test")
-    return SaslAuthenticator(settings or SaslSettings(), credentials, clock, structlog.get_logger())
+    log = structlog.get_logger()
+    return SaslAuthenticator(settings or SaslSettings(), credentials, clock, log, verifier=verifier)
 
 
 def plain_token(name: str, password: str) -> bytes:

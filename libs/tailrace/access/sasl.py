@@ -1,4 +1,4 @@
-"""The server's side of one SASL exchange, token by token (javax.security.sasl.SaslServer): PLAIN and SCRAM.
+"""The server's side of one SASL exchange, token by token (javax.security.sasl.SaslServer): PLAIN, SCRAM, OAUTHBEARER.
 
 PLAIN is checked against the SCRAM credential of the user, which takes as long as PBKDF2: `evaluate` then returns the
 check, for a thread to run.
@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Final, NamedTuple, Protocol, TypeAlias
 
 from tailrace.access import plain
+from tailrace.access.oauthbearer.server import OAUTHBEARER, OAuthBearerSaslServer, TokenVerifier
 from tailrace.access.refused import AuthenticationRefused
 from tailrace.access.scram import (
     MECHANISMS,
@@ -25,7 +26,8 @@ from tailrace.access.scram import (
 
 PLAIN: Final = "PLAIN"
 WRONG_PASSWORD: Final = "Authentication failed: Invalid username or password"  # of PLAIN
-SERVED: Final = (PLAIN, *MECHANISMS)
+BY_PASSWORD: Final = (PLAIN, *MECHANISMS)
+SERVED: Final = (*BY_PASSWORD, OAUTHBEARER)
 
 
 class Found(NamedTuple):
@@ -111,11 +113,14 @@ class ScramSaslServer:
         return answer
 
 
-SaslServer: TypeAlias = PlainSaslServer | ScramSaslServer
+SaslServer: TypeAlias = PlainSaslServer | ScramSaslServer | OAuthBearerSaslServer
 
 
-def begin(mechanism: str, credentials: Credentials, nonce: str) -> SaslServer:
-    """A new exchange of one of SERVED; the nonce is a fresh one."""
+def begin(mechanism: str, credentials: Credentials, nonce: str, verifier: TokenVerifier | None = None) -> SaslServer:
+    """A new exchange of one of SERVED; the nonce is a fresh one, and OAUTHBEARER needs a verifier."""
+    if mechanism == OAUTHBEARER:
+        assert verifier is not None
+        return OAuthBearerSaslServer(verifier)
     if mechanism == PLAIN:
         return PlainSaslServer(credentials)
     return ScramSaslServer(MECHANISMS[mechanism], credentials, nonce)

@@ -137,6 +137,7 @@ class ClientSession:
         "_pending_throttle",
         "_reported_ms",
         "_sasl_bytes",
+        "authenticated_ms",
         "authentication",
         "client_id",
         "grants",
@@ -171,6 +172,7 @@ class ClientSession:
         self.share = memory.requests.share(holder)
         self.authentication = AuthenticationState.COMPLETE  # by a certificate of TLS, or anonymous
         self.sasl: SaslServer | None = None  # the exchange at hand
+        self.authenticated_ms = 0.0  # when the last one was complete
         self.raw_tokens = False  # what follows are its tokens, without a header (SaslHandshake v0)
         self.on_expired: Callable[[], None] = _nothing
         self._sasl_bytes = _FRAME_BYTES
@@ -290,6 +292,7 @@ class ClientSession:
 
     def keep_expiry(self) -> None:
         """From now on the session ends when its identity says so: of who holds the client's socket."""
+        self.authenticated_ms = self._clock.monotonic_ms()
         self.forget_expiry()
         if (expiry_ms := self.identity.session_expiry_ms) >= 0:
             self._deadline = self._clock.call_later(max(0.0, expiry_ms - self._clock.monotonic_ms()), self._expire)

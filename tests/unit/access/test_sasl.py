@@ -71,4 +71,4 @@ def test_there_are_no_delegation_tokens() -> None:
 
 
 def test_what_is_served_can_begin() -> None:
-    assert [server(mechanism, MetadataImage()).mechanism for mechanism in sasl.SERVED] == list(ALL)
+    assert [server(mechanism, MetadataImage()).mechanism for mechanism in sasl.BY_PASSWORD] == list(ALL)

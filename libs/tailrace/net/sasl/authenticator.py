@@ -14,6 +14,7 @@ from typing import Final, cast
 from structlog.typing import FilteringBoundLogger
 
 from tailrace.access import sasl
+from tailrace.access.oauthbearer.server import OAuthBearerSaslServer, TokenVerifier
 from tailrace.access.refused import AuthenticationRefused
 from tailrace.access.sasl import Credentials, PlainSaslServer, SaslServer
 from tailrace.access.scram import REFUSED
@@ -38,6 +39,7 @@ _TOKENS_FROM: Final = 1  # of SaslHandshake: they have a request of their own
 _AGAIN_MS: Final = 1_000
 _NONCE_BYTES: Final = 24
 _NAME_CHARS: Final = 128  # of a user's, as the log names it
+_WHY_CHARS: Final = 256
 _UNSUPPORTED: Final = "unsupported"
 
 
@@ -51,13 +53,16 @@ class SaslAuthenticator:
         clock: Clock,
         log: FilteringBoundLogger,
         new_nonce: Callable[[], str] = lambda: secrets.token_urlsafe(_NONCE_BYTES),
+        verifier: TokenVerifier | None = None,
     ) -> None:
+        """verifier: of the tokens of OAUTHBEARER, with that mechanism."""
         self.settings = settings
         self.counts = SaslCounts()
         self._credentials = credentials
         self._clock = clock
         self._failures = SeldomWarning(log, clock.monotonic_ms, "authentication failed")
         self._new_nonce = new_nonce
+        self.verifier = verifier
         self._checks = PasswordChecks()
 
     def begin(self, session: ClientSession) -> None:
@@ -84,7 +89,7 @@ class SaslAuthenticator:
             return SaslHandshakeResponse(
                 error_code=ErrorCode.UNSUPPORTED_SASL_MECHANISM, mechanisms=list(settings.mechanisms)
             )
-        server = sasl.begin(mechanism, self._credentials, self._new_nonce())
+        server = sasl.begin(mechanism, self._credentials, self._new_nonce(), self.verifier)
         session.begin_exchange(server, raw_tokens=version < _TOKENS_FROM)
         return SaslHandshakeResponse(error_code=ErrorCode.NONE, mechanisms=list(settings.mechanisms))
 
@@ -92,8 +97,8 @@ class SaslAuthenticator:
         """An authenticated client may do so again, once a second, where its session has an end."""
         if session.authentication is not AuthenticationState.COMPLETE:
             return True
-        left_ms = session.identity.session_expiry_ms - self._clock.monotonic_ms()
-        return session.identity.session_expiry_ms >= 0 and self.settings.max_reauth_ms - left_ms >= _AGAIN_MS
+        passed_ms = self._clock.monotonic_ms() - session.authenticated_ms
+        return session.identity.session_expiry_ms >= 0 and passed_ms >= _AGAIN_MS
 
     async def authenticate(
         self, request: SaslAuthenticateRequest, version: int, session: ClientSession
@@ -137,7 +142,11 @@ class SaslAuthenticator:
                 f"SASL mechanism '{server.mechanism}' requested by client is not supported for re-authentication of "
                 f"mechanism '{before.sasl_mechanism}'"
             )
-        if isinstance(server, PlainSaslServer):
+        if isinstance(server, OAuthBearerSaslServer):
+            reply = await server.evaluate(token)
+            if server.refused is not None:  # the client may leave without the token that ends the exchange
+                self._report(session, server.mechanism, "", str(server.refused))
+        elif isinstance(server, PlainSaslServer):
             check = server.evaluate(token)
             reply = server.checked(right=await self._checks.run(check.run, before.client_host))
         else:
@@ -154,17 +163,30 @@ class SaslAuthenticator:
                 f"{principal.replace(':', '.', 1)}"
             )
         self.counts.succeeded(server.mechanism, again=bool(before.sasl_mechanism))
-        session.authenticated(principal, server.mechanism, self.settings.max_reauth_ms)
-        return reply, self.settings.max_reauth_ms
+        lifetime_ms = self._lifetime_ms(server)
+        session.authenticated(principal, server.mechanism, lifetime_ms)
+        return reply, lifetime_ms
 
-    async def _failed(self, session: ClientSession, mechanism: str, username: str, why: str) -> None:
+    def _lifetime_ms(self, server: SaslServer) -> int:
+        """connections.max.reauth.ms, and not beyond the end of a token; 0: as long as the connection."""
+        most_ms = self.settings.max_reauth_ms
+        if not isinstance(server, OAuthBearerSaslServer):
+            return most_ms
+        left_ms = max(1, server.expires_ms - int(self._clock.wall_ms()))
+        return min(most_ms, left_ms) if most_ms else left_ms
+
+    def _report(self, session: ClientSession, mechanism: str, username: str, why: str) -> None:
         self.counts.failed(mechanism, again=bool(session.identity.sasl_mechanism))
         self._failures.say(
             client=session.identity.client,
             mechanism=mechanism,
             user=_shown(username),
-            why=why,
+            why=printable(why[:_WHY_CHARS]),
         )
+
+    async def _failed(self, session: ClientSession, mechanism: str, username: str, why: str) -> None:
+        if not _is_reported(session.sasl):
+            self._report(session, mechanism, username, why)
         session.fail_authentication()
         await self._clock.sleep(self.settings.failed_delay_ms)
         session.finish()
@@ -172,6 +194,10 @@ class SaslAuthenticator:
     def close(self) -> None:
         """Ends the thread; checks that wait for it are not done."""
         self._checks.close()
+
+
+def _is_reported(server: SaslServer | None) -> bool:
+    return isinstance(server, OAuthBearerSaslServer) and server.refused is not None
 
 
 def _shown(text: str) -> str:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Final, cast
 
 from tailrace.access.refused import AuthenticationRefused
-from tailrace.access.sasl import PLAIN, SERVED
+from tailrace.access.sasl import BY_PASSWORD, PLAIN
 from tailrace.access.scram import MECHANISMS
 from tailrace.access.scram_client import ScramClient
 from tailrace.config import ConfigError
@@ -79,8 +79,8 @@ def login_of(given: Mapping[str, str]) -> PasswordLogin | None:
     if not logs_in(protocol):
         return None
     mechanism = given.get("sasl.mechanism") or given.get("sasl.mechanisms") or "GSSAPI"
-    if mechanism not in SERVED:
-        raise ConfigError(f"sasl.mechanism={mechanism}: {', '.join(SERVED)} are served.")
+    if mechanism not in BY_PASSWORD:
+        raise ConfigError(f"sasl.mechanism={mechanism}: {', '.join(BY_PASSWORD)} are what a command can log in by.")
     of_jaas = {name: _unescaped(quoted) if quoted else bare for name, quoted, bare in _jaas(given)}
     username = given.get("sasl.username", of_jaas.get("username"))
     password = given.get("sasl.password", of_jaas.get("password"))

@@ -12,6 +12,7 @@ from prometheus_client.core import Metric
 from prometheus_client.registry import Collector
 from structlog.typing import FilteringBoundLogger
 
+from tailrace.access.oauthbearer.server import TokenVerifier
 from tailrace.clock import Clock
 from tailrace.config import Config
 from tailrace.metadata.image import MetadataImage
@@ -19,7 +20,7 @@ from tailrace.net.context import Context
 from tailrace.net.dispatch import Handler
 from tailrace.net.sasl.authenticator import SaslAuthenticator
 from tailrace.net.sasl.credentials import UserCredentials
-from tailrace.net.sasl.settings import sasl_settings
+from tailrace.net.sasl.settings import SaslSettings, sasl_settings
 from tailrace.wire.apis import ApiKey
 from tailrace.wire.messages import (
     SaslAuthenticateRequest,
@@ -64,12 +65,26 @@ def open_sasl(
     secret: ClusterSecret | None,
 ) -> Iterator[SaslAuthenticator]:
     """Raises ConfigError."""
-    authenticator = SaslAuthenticator(sasl_settings(config), user_credentials(image, secret), clock, log)
-    _Metrics(registry, authenticator)
-    try:
-        yield authenticator
-    finally:
-        authenticator.close()
+    settings = sasl_settings(config)
+    with _verifier(settings, clock, log) as verifier:
+        credentials = user_credentials(image, secret)
+        authenticator = SaslAuthenticator(settings, credentials, clock, log, verifier=verifier)
+        _Metrics(registry, authenticator)
+        try:
+            yield authenticator
+        finally:
+            authenticator.close()
+
+
+@contextmanager
+def _verifier(settings: SaslSettings, clock: Clock, log: FilteringBoundLogger) -> Iterator[TokenVerifier | None]:
+    if settings.oauthbearer is None:
+        yield None
+        return
+    from tailrace.net.sasl.oauthbearer.opening import open_verifier  # the libraries for tokens are large
+
+    with open_verifier(settings.oauthbearer, clock, log) as verifier:
+        yield verifier
 
 
 def sasl_handlers(authenticator: SaslAuthenticator) -> dict[int, Handler]:

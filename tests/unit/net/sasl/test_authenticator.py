@@ -14,6 +14,8 @@ from structlog.testing import capture_logs
 
 from support.sasl import ALL, authenticator, plain_token, user
 from support.sessions import Holder
+from tailrace.access.oauthbearer.server import INVALID_TOKEN, VerifiedToken
+from tailrace.access.refused import AuthenticationRefused
 from tailrace.clock import ManualClock
 from tailrace.errors import ErrorCode
 from tailrace.net.identity import ANONYMOUS, Identity
@@ -30,6 +32,19 @@ from tailrace.wire.messages import SaslAuthenticateRequest, SaslHandshakeRequest
 State = AuthenticationState
 METADATA = int(ApiKey.METADATA)
 HOUR_MS = 3_600_000
+MINUTE_MS = 60_000
+
+
+class Tokens:
+    """`alice` and `bob` are tokens of theirs, and good for a minute."""
+
+    def __init__(self, clock: ManualClock) -> None:
+        self._clock = clock
+
+    async def verify(self, token: str) -> VerifiedToken:
+        if token not in ("alice", "bob"):
+            raise AuthenticationRefused("the signature is not right")
+        return VerifiedToken(token, int(self._clock.wall_ms()) + MINUTE_MS)
 
 
 class World:
@@ -39,7 +54,10 @@ class World:
         self.clock = ManualClock()
         self.holder = Holder()
         self.sasl: SaslAuthenticator = authenticator(
-            self.clock, SaslSettings(mechanisms, failed_delay_ms=0, max_reauth_ms=max_reauth_ms), user("alice", "right")
+            self.clock,
+            SaslSettings(mechanisms, failed_delay_ms=0, max_reauth_ms=max_reauth_ms),
+            user("alice", "right"),
+            Tokens(self.clock),
         )
         identity = Identity(client_host="10.0.0.1", client_port=5)
         self.session = ClientSession(self.holder, RoleMemory(), identity, clock=self.clock)
@@ -277,6 +295,55 @@ async def test_with_its_socket_a_client_takes_the_rest_of_its_session_to_another
     world.session.forget_expiry()
     world.clock.advance(5)
     assert (world.session.authentication, there.authentication) == (State.COMPLETE, State.EXPIRED)
+
+
+# -- OAUTHBEARER ----------------------------------------------------------------------------------------------------
+
+
+async def bearer(world: World, token: str) -> Any:
+    assert (await world.handshake("OAUTHBEARER"))[0] == 0
+    return await world.token(f"n,,\x01auth=Bearer {token}\x01\x01".encode())
+
+
+@pytest.mark.parametrize(("max_reauth_ms", "lifetime_ms"), [(0, MINUTE_MS), (5_000, 5_000), (HOUR_MS, MINUTE_MS)])
+async def test_a_session_does_not_outlive_its_token(max_reauth_ms: int, lifetime_ms: int) -> None:
+    world = World(max_reauth_ms, ("OAUTHBEARER",))
+    answer = await bearer(world, "alice")
+    assert (answer.error_code, answer.auth_bytes, answer.session_lifetime_ms) == (0, b"", lifetime_ms)
+    assert world.session.identity.principal == "User:alice"
+    assert world.counted("successful_sasl_authentication") == {"OAUTHBEARER": 1}
+    states = [world.session.authentication]
+    for passed_ms in (lifetime_ms - 1, 1):
+        world.clock.advance(passed_ms)
+        states.append(world.session.authentication)
+    assert states == [State.COMPLETE, State.COMPLETE, State.EXPIRED]
+
+
+async def test_a_new_token_of_the_same_user_goes_on() -> None:
+    world = World(0, ("OAUTHBEARER",))
+    await bearer(world, "alice")
+    world.clock.advance(MINUTE_MS - 1)
+    assert (await bearer(world, "alice")).session_lifetime_ms == MINUTE_MS
+    world.clock.advance(MINUTE_MS - 1)
+    assert world.session.authentication is State.COMPLETE
+    answer = await bearer(world, "bob")
+    assert answer.error_message == "Cannot change principals during re-authentication from User.alice: User.bob"
+
+
+async def test_a_bad_token_is_reported_once_also_if_its_client_leaves() -> None:
+    with capture_logs() as lines:
+        world = World(0, ("OAUTHBEARER",))
+        answer = await bearer(world, "eve")
+        assert (answer.error_code, answer.auth_bytes) == (0, INVALID_TOKEN)
+        assert world.session.identity.principal == ANONYMOUS
+        assert [(line["mechanism"], line["why"]) for line in lines] == [("OAUTHBEARER", "the signature is not right")]
+        answer = await world.token(b"\x01")
+    assert (answer.error_code, answer.error_message) == (
+        ErrorCode.SASL_AUTHENTICATION_FAILED,
+        INVALID_TOKEN.decode(),
+    )
+    assert len(lines) == 1 and world.counted("failed_sasl_authentication") == {"OAUTHBEARER": 1}
+    assert world.session.authentication is State.FAILED
 
 
 # -- tokens without a request (SaslHandshake v0) ---------------------------------------------------------------------

@@ -1,4 +1,6 @@
-"""The login before everything that the admin port serves: HTTP Basic (RFC 7617), or the session of a browser.
+"""The login before everything that the admin port serves: a password, a bearer token, or the session of a browser.
+
+A password comes by HTTP Basic (RFC 7617). A token (RFC 6750) is taken where Kafka clients log in by OAUTHBEARER.
 
 A page is sent to the login page, and what a page asks for gets a 401 that opens no dialog of the browser. A change by a
 session says the session's CSRF token in a header, too: the cookie alone is not enough.
@@ -8,6 +10,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+import re
 from collections.abc import Mapping
 from hmac import compare_digest
 from http import HTTPStatus
@@ -24,12 +27,14 @@ from tailrace_gateway.rest.access.rest_access import Login
 from tailrace_gateway.rest.access.sessions import BrowserSession
 from tailrace_gateway.rest.errors import refuse
 
-BASIC: Final = (b"www-authenticate", b'Basic realm="Tailrace", charset="UTF-8"')
+_BASIC: Final = (b"www-authenticate", b'Basic realm="Tailrace", charset="UTF-8"')
+_BEARER: Final = (b"www-authenticate", b'Bearer realm="Tailrace"')
+_TOKEN: Final = re.compile(rb"[-_.a-zA-Z0-9]+")
 _CSRF_HEADER: Final = cookies.CSRF.lower().encode()
 _READS: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 _OPEN: Final = frozenset({b"/static/page.css"})  # of the login page
-_NO_LOGIN: Final = "This port asks for a user and a password (HTTP Basic)."
-_REFUSED: Final = "The user or the password is not right."
+_NO_LOGIN: Final = "This port asks for a user and a password (HTTP Basic), or for a bearer token where it takes them."
+_REFUSED: Final = "The user or the password, or the token, is not right."
 _NO_CSRF: Final = f"A change by a browser's session needs the header {cookies.CSRF} with the cookie of that name."
 
 
@@ -41,6 +46,7 @@ class LoginRequired:
         self._login = login
         self._clock = clock
         self._page = LoginPage(login, clock)
+        self._challenges = (_BASIC,) if login.verifier is None else (_BASIC, _BEARER)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """One request."""
@@ -63,14 +69,21 @@ class LoginRequired:
             await refuse(send, HTTPStatus.FORBIDDEN, _NO_CSRF)
 
     async def _by_header(self, scope: Scope, receive: Receive, send: Send) -> None:
-        given = _given(scope)
-        if given is None:
-            await refuse(send, HTTPStatus.UNAUTHORIZED, _NO_LOGIN, BASIC)
-        elif await self._login.is_right(cookies.client_of(scope), *given, self._clock):
-            scope["principal"] = principal_of(given[0])
-            await self._app(scope, receive, send)
+        scheme, text = _authorization(scope)
+        client = cookies.client_of(scope)
+        user = None
+        if scheme == b"basic" and (given := _password(text)) is not None:
+            user = given[0] if await self._login.is_right(client, *given, self._clock) else None
+        elif scheme == b"bearer" and self._login.verifier is not None and _TOKEN.fullmatch(text):
+            user = await self._login.user_of(client, text.decode(), self._clock)
         else:
-            await refuse(send, HTTPStatus.UNAUTHORIZED, _REFUSED, BASIC)
+            await refuse(send, HTTPStatus.UNAUTHORIZED, _NO_LOGIN, *self._challenges)
+            return
+        if user is None:
+            await refuse(send, HTTPStatus.UNAUTHORIZED, _REFUSED, *self._challenges)
+            return
+        scope["principal"] = principal_of(user)
+        await self._app(scope, receive, send)
 
     async def _ask(self, scope: Scope, send: Send, headers: Mapping[bytes, bytes]) -> None:
         """Shows a browser the login page, tells a page of ours that it needs one, and asks a program for a password."""
@@ -83,7 +96,7 @@ class LoginRequired:
         elif b"sec-fetch-mode" in headers or cookies.session_token(scope) is not None:
             await refuse(send, HTTPStatus.UNAUTHORIZED, _NO_LOGIN)
         else:
-            await refuse(send, HTTPStatus.UNAUTHORIZED, _NO_LOGIN, BASIC)
+            await refuse(send, HTTPStatus.UNAUTHORIZED, _NO_LOGIN, *self._challenges)
 
     def _has_csrf_token(self, session: BrowserSession, headers: Mapping[bytes, bytes]) -> bool:
         return compare_digest(headers.get(_CSRF_HEADER, b""), self._login.sessions.csrf_token(session).encode())
@@ -102,16 +115,19 @@ class LoginRequired:
         return send_with_cookies
 
 
-def _given(scope: Scope) -> tuple[str, str] | None:
-    """The user and the password of a request; None for what is no Basic login."""
+def _authorization(scope: Scope) -> tuple[bytes, bytes]:
+    """The scheme in lower case and what follows it; nothing where there are two."""
     values = [value for name, value in scope["headers"] if name == b"authorization"]
     if len(values) != 1:
-        return None
+        return b"", b""
     scheme, _, text = values[0].partition(b" ")
-    if scheme.lower() != b"basic":
-        return None
+    return scheme.lower(), text.strip()
+
+
+def _password(text: bytes) -> tuple[str, str] | None:
+    """The user and the password of HTTP Basic."""
     try:
-        user, colon, password = base64.b64decode(text.strip(), validate=True).decode().partition(":")
+        user, colon, password = base64.b64decode(text, validate=True).decode().partition(":")
     except (binascii.Error, UnicodeDecodeError):
         return None
     return (user, password) if colon else None

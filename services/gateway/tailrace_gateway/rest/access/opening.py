@@ -43,4 +43,4 @@ def _login(config: Config, gateway: Gateway, environment: Environment) -> Login:
     key = secrets.token_bytes(_KEY_BYTES)
     shared = key if environment.secret is None else environment.secret.derived(b"console sessions")
     delay_ms = config.connection_failed_authentication_delay_ms
-    return Login(Passwords(users, key), BrowserSessions(users, shared), delay_ms, failed)
+    return Login(Passwords(users, key), BrowserSessions(users, shared), delay_ms, failed, gateway.sasl.verifier)

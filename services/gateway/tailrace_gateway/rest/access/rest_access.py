@@ -8,6 +8,8 @@ from typing import Final, NamedTuple, Protocol
 from structlog.typing import FilteringBoundLogger
 
 from tailrace.access.authorizer import Authorizer
+from tailrace.access.oauthbearer.server import TokenVerifier
+from tailrace.access.refused import AuthenticationRefused
 from tailrace.clock import Clock
 from tailrace.net.tls.handshakes import Handshakes
 from tailrace_gateway.rest.access.sessions import BrowserSessions
@@ -26,14 +28,27 @@ class Login(NamedTuple):
     sessions: BrowserSessions
     failed_delay_ms: float
     on_failed: Callable[[str, str], None]  # (client's address, user)
+    verifier: TokenVerifier | None = None  # of bearer tokens, where clients of Kafka have OAUTHBEARER
 
     async def is_right(self, client: str, user: str, password: str, clock: Clock) -> bool:
         """Whether this is the user's password; one that is not is reported."""
         if await self.passwords.are_right(user, password):
             return True
+        await self.fail(client, user, clock)
+        return False
+
+    async def user_of(self, client: str, token: str, clock: Clock) -> str | None:
+        """The user of a bearer token; None for one that is not good, which is reported."""
+        try:
+            return (await self.verifier.verify(token)).name if self.verifier is not None else None
+        except AuthenticationRefused:
+            await self.fail(client, "", clock)
+            return None
+
+    async def fail(self, client: str, user: str, clock: Clock) -> None:
+        """Reports a login that was refused, and waits before its answer."""
         self.on_failed(client, user)
         await clock.sleep(self.failed_delay_ms)
-        return False
 
 
 class RestAccess(NamedTuple):

@@ -13,6 +13,8 @@ import pytest
 from support.authorizers import Asked, Recorder
 from support.rest_backend import MemoryBackend
 from support.users import SHA_512, credential
+from tailrace.access.oauthbearer.server import TokenVerifier, VerifiedToken
+from tailrace.access.refused import AuthenticationRefused
 from tailrace.clock import ManualClock
 from tailrace.metadata.image import MetadataImage
 from tailrace.net.sasl.credentials import UserCredentials
@@ -36,6 +38,15 @@ class OneUser:
 
     async def are_right(self, user: str, password: str) -> bool:
         return (user, password) == ("alice", "wonder:land")
+
+
+class OneToken:
+    """Takes `good`, which is alice's."""
+
+    async def verify(self, token: str) -> VerifiedToken:
+        if token != "good":
+            raise AuthenticationRefused("a bad signature")
+        return VerifiedToken("alice", 5_000)
 
 
 class TellingClock(ManualClock):
@@ -84,12 +95,18 @@ async def secure(
 
 
 def browser(
-    backend: MemoryBackend, clock: ManualClock, recorder: Recorder, failures: list[str], scheme: str
+    backend: MemoryBackend,
+    clock: ManualClock,
+    recorder: Recorder,
+    failures: list[str],
+    scheme: str,
+    verifier: TokenVerifier | None = None,
 ) -> httpx.AsyncClient:
     users = UserCredentials(
         lambda: MetadataImage(scram={"alice": {SHA_512: credential("alice", "wonder:land")}}), SECRET
     )
-    login = Login(OneUser(), BrowserSessions(users, SECRET), DELAY_MS, lambda client, user: failures.append(user))
+    sessions = BrowserSessions(users, SECRET)
+    login = Login(OneUser(), sessions, DELAY_MS, lambda client, user: failures.append(user), verifier)
     access = RestAccess(login=login, authorizer=recorder)
     app = create_app(backend, clock, random.Random(1), HostRules(["here"]), access)
     return httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url=f"{scheme}://here")
@@ -275,3 +292,35 @@ async def test_a_login_from_another_origin_is_refused(client: httpx.AsyncClient)
 @pytest.mark.parametrize("path", ["/static%2Fpage.css", "/login%2F", "/Login", "/static/page.css/x", "//login"])
 async def test_only_these_paths_need_no_login(client: httpx.AsyncClient, path: str) -> None:
     assert (await client.get(path)).status_code == 401
+
+
+@pytest.fixture
+async def with_tokens(
+    backend: MemoryBackend, clock: TellingClock, recorder: Recorder, failures: list[str]
+) -> AsyncIterator[httpx.AsyncClient]:
+    async with browser(backend, clock, recorder, failures, "http", OneToken()) as made:
+        yield made
+
+
+async def test_a_bearer_token_is_a_login_where_tokens_are_taken(
+    with_tokens: httpx.AsyncClient, client: httpx.AsyncClient, backend: MemoryBackend
+) -> None:
+    asked = await with_tokens.get(CLUSTERS)
+    assert [one.partition(" ")[0] for one in asked.headers.get_list("www-authenticate")] == ["Basic", "Bearer"]
+    good = {"authorization": "Bearer good"}
+    assert (await with_tokens.post(TOPICS, json=NEW_TOPIC, headers=good)).status_code == 201
+    assert (await client.get(CLUSTERS, headers=good)).status_code == 401
+
+
+@pytest.mark.parametrize("header", ["Bearer", "Bearer ", "Bearer good bad", "Bearer !", "Token good"])
+async def test_what_is_no_bearer_token_is_asked_again(with_tokens: httpx.AsyncClient, header: str) -> None:
+    assert (await with_tokens.get(CLUSTERS, headers={"authorization": header})).status_code == 401
+
+
+async def test_a_bad_token_is_reported_and_answered_after_the_delay(
+    with_tokens: httpx.AsyncClient, clock: TellingClock, failures: list[str]
+) -> None:
+    asking = asyncio.create_task(with_tokens.get(CLUSTERS, headers={"authorization": "Bearer bad"}))
+    await clock.waited_for.wait()
+    clock.advance(DELAY_MS)
+    assert (await asking).status_code == 401 and failures == [""]

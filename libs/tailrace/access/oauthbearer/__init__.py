@@ -1,0 +1,1 @@
+"""OAUTHBEARER: a client shows a token that says who it is."""

@@ -1,0 +1,1 @@
+"""Tokens of OAUTHBEARER: signed JWTs, checked by the keys of a JWK set."""
