@@ -48,11 +48,11 @@ def _word(text: str) -> str:
 
 
 class JavaTools:
-    """The JVM; started at the first use."""
+    """The JVM, with further options of its own."""
 
-    def __init__(self) -> None:
+    def __init__(self, *options: str) -> None:
         source = Path(__file__).with_name("ToolServer.java")
-        command = kafka_peer.quick_java(256, "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn")
+        command = kafka_peer.quick_java(256, "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn", *options)
         self.process = subprocess.Popen(
             [*command, str(source)],
             stdin=subprocess.PIPE,
