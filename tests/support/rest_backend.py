@@ -13,7 +13,7 @@ from tailrace.errors import ErrorCode
 from tailrace.kafka.features import SECURITY_VERSION
 from tailrace.kafka.topics import GROUP_METADATA_TOPIC
 from tailrace.log.directory.disk_pressure import AUTOMATIC, Marks, marks
-from tailrace.metadata.image import BrokerImage, MetadataImage, PartitionImage, TopicImage
+from tailrace.metadata.image import BrokerImage, MetadataImage, PartitionImage, ServiceImage, TopicImage
 from tailrace.records.record import Record, build
 from tailrace.wire import messages as m
 from tailrace.wire.apis import ApiKey
@@ -61,7 +61,12 @@ class MemoryBackend:
 
     def __init__(self, brokers: int = 1) -> None:
         images = {n: BrokerImage(n, 1, UUID(int=n + 1), fenced=False) for n in range(brokers)}
-        self._image = MetadataImage(cluster_id="memory", brokers=images, features={SECURITY_VERSION: 1})
+        self._image = MetadataImage(
+            cluster_id="memory",
+            brokers=images,
+            features={SECURITY_VERSION: 1},
+            services={("coordinator", 0): ServiceImage("coordinator", 0, 1, UUID(int=9))},
+        )
         self.records: dict[tuple[str, int], list[Record]] = {}
         self.groups: dict[str, MemoryGroup] = {}
         self.transactions: list[Any] = []  # rows of ListTransactions
@@ -74,6 +79,7 @@ class MemoryBackend:
         self.cleaned: dict[int, list[Any]] = {}  # by broker: rows of DescribeCleaner
         self.opened: dict[int, list[Any]] = {}  # by broker: rows of DescribeOpenTransactions
         self.described = PartitionProducers(0, 0)  # what DescribeProducers finds
+        self.silent_roles: set[tuple[str, int]] = set()  # role and id of services that do not answer
         self.silent: set[int] = set()  # brokers that do not answer
         self.with_broken_disk = {0}
         self.no_controller: Exception | None = None
@@ -112,6 +118,9 @@ class MemoryBackend:
 
     def controller(self) -> ControllerView:
         return ControllerView(0, 7, "unix:/run/controller-0.sock", False, self._image.offset)
+
+    async def silent_services(self, timeout_ms: int) -> set[tuple[str, int]]:
+        return self.silent_roles
 
     async def wait_for(self, predicate: Callable[[MetadataImage], bool]) -> bool:
         return predicate(self._image)

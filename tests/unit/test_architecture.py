@@ -61,6 +61,7 @@ PURE_FILES = (
     "services/broker/tailrace_broker/fetch/sessions.py",
     "services/broker/tailrace_broker/partitions/early_batches.py",
     "services/broker/tailrace_broker/produce/refused_batches.py",
+    "services/gateway/tailrace_gateway/rest/console/rows.py",
     "services/broker/tailrace_broker/partitions/follower.py",
     "services/broker/tailrace_broker/partitions/leader.py",
     "services/broker/tailrace_broker/partitions/node.py",

@@ -111,6 +111,7 @@ LAYERS = {
     "integration": Layer(
         "real processes and sockets",
         tools=("chromium", "postgres", "redis-server"),
+        extra="browser-tests",
         apart=(tests_of("integration", "controller/ gateway/ quota/ cli"),),
     ),
     "bench": Layer("speed beside Apache Kafka; reports only", default=False, commands=((module("bench"),),)),

@@ -39,7 +39,12 @@ def test_the_licence_is_the_named_one() -> None:
 def test_all_is_every_extra_for_users() -> None:
     extras = PROJECT["optional-dependencies"]
     (everything,) = extras["all"]
-    assert set(re.findall(r"[a-z]+", everything.partition("[")[2])) == set(extras) - {"all", "dev", "spark-tests"}
+    assert set(re.findall(r"[a-z]+", everything.partition("[")[2])) == set(extras) - {
+        "all",
+        "dev",
+        "spark-tests",
+        "browser-tests",
+    }
 
 
 def test_every_python_that_is_named_is_supported() -> None:

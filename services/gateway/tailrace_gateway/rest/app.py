@@ -13,6 +13,8 @@ from tailrace_gateway.rest.access.login import LoginRequired
 from tailrace_gateway.rest.access.rest_access import OPEN, RestAccess
 from tailrace_gateway.rest.acls import routes as acls
 from tailrace_gateway.rest.backend import AdminBackend
+from tailrace_gateway.rest.console import assets, events
+from tailrace_gateway.rest.console.hub import Hubs
 from tailrace_gateway.rest.hosts import HostCheck, HostRules
 from tailrace_gateway.rest.limits import RestLimits
 from tailrace_gateway.rest.models import NewRecord
@@ -44,9 +46,7 @@ _SECURITY = {
     "Cache-Control": "no-cache",
 }
 _PAGES = {
-    "/": ("console.html", "text/html"),
     "/docs": ("docs.html", "text/html"),
-    "/static/console.js": ("console.js", "text/javascript"),
     "/static/docs.js": ("docs.js", "text/javascript"),
     "/static/page.css": ("page.css", "text/css"),
 }
@@ -56,10 +56,11 @@ _ABOUT = "Administration of a Tailrace cluster over HTTP, in the shape of Conflu
 def create_app(
     backend: AdminBackend, clock: Clock, random: Random, hosts: HostRules, access: RestAccess = OPEN
 ) -> FastAPI:
-    """Builds the application; it keeps no state of its own."""
+    """Builds the application; of its own it keeps what open pages of the console watch."""
     app = FastAPI(title="Tailrace REST", version="3", description=_ABOUT, docs_url=None, redoc_url=None)
     app.state.services = Services(backend, clock, random, access.authorizer)
     app.state.reading_places = ReadingPlaces()
+    app.state.console = Hubs(clock, random)
     for module in (
         clusters,
         replication,
@@ -80,8 +81,10 @@ def create_app(
     ):  # "-" before any topic's name
         # Not include_router: FastAPI may keep what is included as one route, and paths.py and errors.py see each.
         app.router.routes.extend(module.router.routes)
+    app.router.routes.extend(events.router.routes)
     for path in _PAGES:
         _add_page(app, path)
+    assets.install(app)
     errors.install(app)
     paths.install(app)
     _with_records(app)

@@ -81,6 +81,10 @@ class AdminBackend(Protocol):
         """The active controller."""
         ...
 
+    async def silent_services(self, timeout_ms: int) -> set[tuple[str, int]]:
+        """Role and id of the controller, coordinators and quota services that do not answer in time."""
+        ...
+
     async def wait_for(self, predicate: Callable[[MetadataImage], bool]) -> bool:
         """Returns True when an image meets the predicate, False when none did in time."""
         ...

@@ -99,6 +99,10 @@ class PermittedAdmin:
     def controller(self) -> ControllerView:
         return self._backend.controller()
 
+    async def silent_services(self, timeout_ms: int) -> set[tuple[str, int]]:
+        self._require(ApiKey.DESCRIBE_CLUSTER, Denied(AclOperation.DESCRIBE, _CLUSTER, CLUSTER_NAME))
+        return await self._backend.silent_services(timeout_ms)
+
     async def wait_for(self, predicate: Callable[[MetadataImage], bool]) -> bool:
         return await self._backend.wait_for(predicate)
 

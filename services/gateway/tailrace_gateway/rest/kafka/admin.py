@@ -26,6 +26,7 @@ from tailrace_gateway.forward import unfenced
 from tailrace_gateway.forward.controller import READ_ONLY
 from tailrace_gateway.gateway import Gateway
 from tailrace_gateway.rest.backend import READ_TIMEOUT_MS, ControllerView, T
+from tailrace_gateway.silent_services import addresses_of, silent
 
 ASK_TIMEOUT_MS = 10_000
 NO_CONTROLLER = "No controller answers: nothing can be changed until one does. Look before you repeat a change."
@@ -104,6 +105,12 @@ class GatewayAdmin:
             follower.stale,
             self._gateway.image.offset,
         )
+
+    async def silent_services(self, timeout_ms: int) -> set[tuple[str, int]]:
+        follower, asked = self._gateway.follower, addresses_of(self._gateway.image, self._gateway.boot_id)
+        if follower.controller is not None:
+            asked["controller", follower.controller_id] = follower.controller
+        return await silent(asked, self._client, timeout_ms)
 
     async def wait_for(self, predicate: Callable[[MetadataImage], bool]) -> bool:
         try:

@@ -32,9 +32,9 @@ class Troubled(NamedTuple):
     silent: list[int]
 
 
-async def troubled(backend: AdminBackend, nodes: Iterable[int]) -> Troubled:
+async def troubled(backend: AdminBackend, nodes: Iterable[int], timeout_ms: int = SPARE_TIMEOUT_MS) -> Troubled:
     """What is wrong with log dirs; of a broker that does not answer nothing is known."""
-    found = await asyncio.gather(*(_of(backend, node) for node in nodes))
+    found = await asyncio.gather(*(_of(backend, node, timeout_ms) for node in nodes))
     return Troubled(
         [row for one in found for row in one.pressed],
         [row for one in found for row in one.offline],
@@ -42,10 +42,10 @@ async def troubled(backend: AdminBackend, nodes: Iterable[int]) -> Troubled:
     )
 
 
-async def _of(backend: AdminBackend, node: int) -> Troubled:
+async def _of(backend: AdminBackend, node: int, timeout_ms: int) -> Troubled:
     try:
         asked = DescribeLogDirsRequest(topics=[])
-        answer = await backend.ask_broker(node, asked, _LOG_DIRS_VERSION, SPARE_TIMEOUT_MS)
+        answer = await backend.ask_broker(node, asked, _LOG_DIRS_VERSION, timeout_ms)
     except (ApiError, OSError):
         return Troubled([], [], [node])
     rows = []

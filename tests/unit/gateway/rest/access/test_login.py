@@ -30,7 +30,15 @@ CLUSTERS = "/v3/clusters"
 TOPICS = f"{CLUSTERS}/memory/topics"
 NEW_TOPIC = {"topic_name": "t", "partitions_count": 1}
 CSRF = "X-Tailrace-CSRF"
-PAGES = ("/", "/docs", "/openapi.json", "/static/console.js", "/v3/clusters", "/no/such/page")
+PAGES = (
+    "/",
+    "/docs",
+    "/openapi.json",
+    "/static/console/main.js",
+    "/console/events?part=0:status",
+    "/v3/clusters",
+    "/no/such/page",
+)
 
 
 class OneUser:

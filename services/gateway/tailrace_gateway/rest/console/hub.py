@@ -1,0 +1,211 @@
+"""What open pages watch, asked of the cluster once for all pages of a user, and streamed to each as it changes.
+
+A part is asked for while a page watches it. Each part says how long to wait between two looks, by what a look costs.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
+from contextlib import contextmanager
+from http import HTTPStatus
+from random import Random
+from typing import Final, NamedTuple
+
+from tailrace.clock import Cancellable, Clock
+from tailrace.errors import ApiError
+from tailrace_gateway.rest.console.rows import PartRows, Row
+from tailrace_gateway.rest.errors import RestError, as_rest_error, plain
+
+STREAM_MS: Final = 25_000  # less than a request may take; the page asks again from where it is
+BEAT_MS: Final = 2_000
+COALESCED_MS: Final = 200
+KEPT_MS: Final = 30_000  # after the last page went away
+EVENT_ROWS: Final = 1_000
+PARTS_MAX: Final = 64
+HUBS_MAX: Final = 16
+
+
+class LookResult(NamedTuple):
+    """What one look found; note: what is unknown, in a sentence."""
+
+    rows: Mapping[str, Row]
+    wait_ms: float
+    note: str = ""
+
+
+Look = Callable[[], Awaitable[LookResult]]
+Looks = Callable[[str], Look]  # by a part's name; raises RestError for one that there is not
+
+
+class _Part:
+    """One part: its rows, when they were last confirmed, and the task that looks while a page watches."""
+
+    def __init__(self, look: Look, born: int) -> None:
+        self.look = look
+        self.rows = PartRows(born)
+        self.confirmed_ms: float | None = None
+        self.failure = ""
+        self.note = ""
+        self.watchers = 0
+        self.due_ms = 0.0
+        self.task: asyncio.Task[None] | None = None
+
+
+def _leave(part: _Part) -> None:
+    part.watchers -= 1
+    if not part.watchers and part.task is not None:
+        part.task.cancel()
+        part.task = None
+
+
+class Hub:
+    """The parts of one user."""
+
+    def __init__(self, looks: Looks, clock: Clock, name: str) -> None:
+        self.name = name
+        self._looks = looks
+        self._clock = clock
+        self._parts: dict[str, _Part] = {}
+        self._revision = 0
+        self._changed = asyncio.Event()
+        self.watchers = 0
+
+    @contextmanager
+    def watched(self, names: Mapping[str, int]) -> Iterator[None]:
+        """Looks at these parts while open. Raises RestError for a part that there is not, or for one too many."""
+        watched: list[_Part] = []
+        self.watchers += 1
+        try:
+            for name in names:
+                watched.append(self._watch(name))
+            yield
+        finally:
+            self.watchers -= 1
+            for part in watched:
+                _leave(part)
+
+    def _make_room(self) -> None:
+        if len(self._parts) < PARTS_MAX:
+            return
+        idle = next((name for name, part in self._parts.items() if not part.watchers), None)
+        if idle is None:
+            raise plain(HTTPStatus.SERVICE_UNAVAILABLE, f"Open pages watch {PARTS_MAX} different things already.")
+        del self._parts[idle]
+
+    def _watch(self, name: str) -> _Part:
+        part = self._parts.get(name)
+        if part is None:
+            look = self._looks(name)
+            self._make_room()
+            part = self._parts[name] = _Part(look, self._revision)
+        part.watchers += 1
+        if part.task is None:
+            part.task = asyncio.create_task(self._keep(part), name=f"console {name}")
+        return part
+
+    async def _keep(self, part: _Part) -> None:
+        while True:
+            await self._clock.sleep(max(0.0, part.due_ms - self._clock.monotonic_ms()))
+            wait_ms: float = BEAT_MS
+            said: tuple[bool, str, str] | None = part.confirmed_ms is None, part.failure, part.note
+            try:
+                found = await part.look()
+            except (RestError, ApiError, TimeoutError, OSError) as error:
+                part.failure = as_rest_error(_known(error)).message
+            else:
+                part.failure, part.note, wait_ms = "", found.note, found.wait_ms
+                part.confirmed_ms = self._clock.monotonic_ms()
+                if part.rows.replace(found.rows, self._revision + 1):
+                    self._revision += 1
+                    said = None
+            part.due_ms = self._clock.monotonic_ms() + wait_ms
+            if said != (part.confirmed_ms is None, part.failure, part.note):
+                changed, self._changed = self._changed, asyncio.Event()
+                changed.set()
+
+    async def events(self, wanted: Mapping[str, int]) -> AsyncIterator[bytes]:
+        """The events of a page that has these revisions; watched() is open meanwhile."""
+        began_ms, seen = self._clock.monotonic_ms(), dict(wanted)
+        while True:
+            changed = self._changed
+            for name, known in list(seen.items()):
+                rows = self._parts[name].rows
+                change, revision = rows.since(known), rows.revision
+                seen[name] = revision
+                if change:
+                    for event in _row_events(name, change.reset, change.rows, change.gone, revision):
+                        yield event
+            yield self._beat(seen)
+            if self._clock.monotonic_ms() - began_ms > STREAM_MS:
+                return
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(BEAT_MS / 1000):
+                    await changed.wait()
+                    await self._clock.sleep(COALESCED_MS)
+
+    def _beat(self, names: Mapping[str, int]) -> bytes:
+        now_ms = self._clock.monotonic_ms()
+        ages = {}
+        for name in names:
+            part = self._parts[name]
+            age_ms = None if part.confirmed_ms is None else round(now_ms - part.confirmed_ms)
+            ages[name] = {"age_ms": age_ms, "failure": part.failure, "note": part.note}
+        return _event("beat", {"hub": self.name, "parts": ages})
+
+
+def _known(error: Exception) -> Exception:
+    """An error of a socket is a connection that was lost."""
+    if isinstance(error, OSError) and not isinstance(error, TimeoutError | ConnectionError):
+        return ConnectionError(str(error))
+    return error
+
+
+def _row_events(name: str, reset: bool, rows: list[tuple[str, Row]], gone: list[str], revision: int) -> Iterator[bytes]:
+    """Events of EVENT_ROWS rows at most; only the last one has the revision, so that a cut stream begins again."""
+    for first in range(0, max(len(rows), 1), EVENT_ROWS):
+        last = first + EVENT_ROWS >= len(rows)
+        data = {"part": name, "reset": reset and not first, "rows": rows[first : first + EVENT_ROWS]}
+        yield _event("rows", {**data, "gone": gone if last else [], "revision": revision if last else None})
+
+
+def _event(kind: str, data: object) -> bytes:
+    return f"event: {kind}\ndata: {json.dumps(data, separators=(',', ':'))}\n\n".encode()
+
+
+class Hubs:
+    """The hub of each user that has a page open, or had one until a moment ago."""
+
+    def __init__(self, clock: Clock, random: Random) -> None:
+        self._clock = clock
+        self._random = random
+        self._hubs: dict[object, Hub] = {}
+        self._leaving: dict[object, Cancellable] = {}
+
+    def check(self, user: object) -> None:
+        """Raises RestError where too many other users have a page open."""
+        if user not in self._hubs and len(self._hubs) >= HUBS_MAX:
+            raise plain(HTTPStatus.SERVICE_UNAVAILABLE, f"{HUBS_MAX} users have the console open already.")
+
+    @contextmanager
+    def of(self, user: object, looks: Callable[[], Looks]) -> Iterator[Hub]:
+        """The user's hub. Raises RestError where too many users have a page open."""
+        self.check(user)
+        hub = self._hubs.get(user)
+        if hub is None:
+            hub = self._hubs[user] = Hub(looks(), self._clock, f"{self._random.getrandbits(64):016x}")
+        if (leaving := self._leaving.pop(user, None)) is not None:
+            leaving.cancel()
+        try:
+            yield hub
+        finally:
+            if not hub.watchers and user not in self._leaving:
+                self._leaving[user] = self._clock.call_later(KEPT_MS, lambda: self._drop(user))
+
+    def _drop(self, user: object) -> None:
+        self._leaving.pop(user, None)
+        hub = self._hubs.get(user)
+        if hub is not None and not hub.watchers:
+            del self._hubs[user]

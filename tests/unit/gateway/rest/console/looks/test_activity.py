@@ -1,0 +1,26 @@
+"""Open transactions and limited clients."""
+
+from __future__ import annotations
+
+from support.rest_backend import MemoryBackend
+from tailrace.wire.messages import DescribeOpenTransactionsResponse, DescribeQuotaUsageResponse
+from tailrace_gateway.rest.console.looks.activity import quotas, transactions
+
+
+async def test_transactions_of_a_silent_broker_are_not_said_to_be_none() -> None:
+    backend = MemoryBackend(brokers=2)
+    row = DescribeOpenTransactionsResponse.OpenTransaction
+    backend.opened[0] = [row(topic_name="orders", partition_index=0, producer_id=1, is_late=True)]
+    backend.silent = {1}
+    found = await transactions(backend)
+    assert found.rows["orders:0:1"]["state"] == "LATE"
+    assert found.note == "Not known of the partitions of broker 1: no answer."
+
+
+async def test_limited_clients_keep_the_order_of_their_shares() -> None:
+    backend = MemoryBackend()
+    row = DescribeQuotaUsageResponse.QuotaUsage
+    for name in ("most", "least"):
+        used = row(client_id=name, key="producer_byte_rate", limit=10.0, rate=5.0, throttle_time_ms=0.4)
+        backend.quota_usage.append(used)
+    assert [one["client_id"] for one in (await quotas(backend)).rows.values()] == ["most", "least"]
