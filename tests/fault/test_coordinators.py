@@ -7,21 +7,22 @@ from collections.abc import Iterator
 
 import pytest
 
-from support.group_beats import Beats, Member, are_spread, join, join_classic, make_topic
+from support.group_beats import Beats, Member, are_spread, commit, committed, join, join_classic, make_topic
 from support.ports import free_ports
 from support.raw import Raw, build
 from support.waiting import until
 from tailrace.net.address import Address
 from tailrace.testing import Cluster
 
-OFFSET_COMMIT, OFFSET_FETCH, DESCRIBE_GROUPS, CONSUMER_GROUP_DESCRIBE = 8, 9, 15, 69
+DESCRIBE_GROUPS, CONSUMER_GROUP_DESCRIBE = 15, 69
+SHARDS = 8
 GROUPS = 12  # of each protocol, so that each of the coordinators has some
 COORDINATORS = (0, 1)
 
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Cluster]:
-    settings = {"offsets.topic.num.partitions": "8", "broker.session.timeout.ms": "4000"}
+    settings = {"offsets.topic.num.partitions": str(SHARDS), "broker.session.timeout.ms": "4000"}
     with Cluster(port=free_ports(2), arguments=["--coordinators", "2"], settings=settings) as running:
         running.create_topic("t")
         yield running
@@ -33,20 +34,6 @@ def raw(cluster: Cluster) -> Iterator[Raw]:
     with Raw(address.host, address.port, timeout_s=120) as connection:
         make_topic(connection)
         yield connection
-
-
-def commit(raw: Raw, member: Member, offset: int) -> None:
-    rows = [{"partition_index": 0, "committed_offset": offset, "committed_metadata": ""}]
-    who = {"group_id": member.group_id, "member_id": member.member_id, "generation_id_or_member_epoch": member.epoch}
-    request = build(OFFSET_COMMIT, **who, topics=[{"name": "t", "partitions": rows}])
-    assert raw.ask(request, 9).topics[0].partitions[0].error_code == 0
-
-
-def committed(raw: Raw, members: list[Member]) -> list[int]:
-    wanted = [{"name": "t", "partition_indexes": [0]}]
-    groups = [{"group_id": each.group_id, "member_id": None, "member_epoch": -1, "topics": wanted} for each in members]
-    answer = raw.ask(build(OFFSET_FETCH, groups=groups, require_stable=True), 9)
-    return [group.topics[0].partitions[0].committed_offset for group in answer.groups]
 
 
 def states(raw: Raw, consumers: list[Member], classics: list[Member]) -> list[tuple[str, ...]]:
@@ -64,10 +51,9 @@ def test_groups_go_on_without_a_rebalance(cluster: Cluster, raw: Raw, how: signa
     classics = [join_classic(raw, f"{how.name}-old-{number}", "t") for number in range(GROUPS)]
     members = [*consumers, *classics]
     before = states(raw, consumers, classics)
-    with Beats(cluster.bootstrap, connections=4) as beats:
+    with Beats(cluster.bootstrap, connections=SHARDS) as beats:
         for number in COORDINATORS:
-            for member in members:
-                commit(raw, member, number)
+            commit(raw, members, "t", number)
             if how is signal.SIGSTOP:
                 with cluster.paused("coordinator", number):
                     beats.until_answered(members)
@@ -77,5 +63,5 @@ def test_groups_go_on_without_a_rebalance(cluster: Cluster, raw: Raw, how: signa
                 cluster.wait_for("ready", "coordinator", number, since=mark)
             until(lambda: are_spread(cluster.data_dir, COORDINATORS), "each coordinator has its half of the shards")
             beats.until_answered(members)
-            assert committed(raw, members) == [number] * len(members)
+            assert committed(raw, members, "t") == [number] * len(members)
     assert states(raw, consumers, classics) == before

@@ -19,10 +19,11 @@ from support.raw import Raw, build, framed, request_header
 from support.waiting import HUNG_S, until
 from tailrace.kafka.topics import GROUP_METADATA_TOPIC
 from tailrace.net.address import Address
+from tailrace.state import partition_for
 
 HEARTBEAT: Final = 68
 VERSION: Final = 1
-FIND_COORDINATOR, JOIN_GROUP, CLASSIC_HEARTBEAT, SYNC_GROUP = 10, 11, 12, 14
+OFFSET_COMMIT, OFFSET_FETCH, FIND_COORDINATOR, JOIN_GROUP, CLASSIC_HEARTBEAT, SYNC_GROUP = 8, 9, 10, 11, 12, 14
 AWAY: Final = (14, 15, 16)  # COORDINATOR_LOAD_IN_PROGRESS, COORDINATOR_NOT_AVAILABLE, NOT_COORDINATOR
 _ERROR_AT: Final = 9  # behind the correlation id, the header's tagged fields and the throttle time
 _AGAIN_S: Final = 0.02  # before a group that was refused is asked again
@@ -115,6 +116,37 @@ def make_topic(raw: Raw) -> None:
     raw.ask(build(FIND_COORDINATOR, key_type=0, coordinator_keys=["any"]), 4)
 
 
+def commit(raw: Raw, members: Sequence[Member], topic: str, offset: int) -> None:
+    """Commits an offset of a topic's only partition for the group of each member."""
+    topics = [
+        {
+            "name": topic,
+            "partitions": [{"partition_index": 0, "committed_offset": offset, "committed_metadata": ""}],
+        }
+    ]
+    requests = (
+        build(
+            OFFSET_COMMIT,
+            group_id=each.group_id,
+            generation_id_or_member_epoch=each.epoch,
+            member_id=each.member_id,
+            topics=topics,
+        )
+        for each in members
+    )
+    for sent in [raw.send(request, 9) for request in requests]:
+        assert raw.receive(OFFSET_COMMIT, 9, sent).topics[0].partitions[0].error_code == 0
+
+
+def committed(raw: Raw, members: Sequence[Member], topic: str) -> list[int]:
+    """The offset of the group of each member."""
+    wanted = [{"name": topic, "partition_indexes": [0]}]
+    groups = [{"group_id": each.group_id, "member_id": None, "member_epoch": -1, "topics": wanted} for each in members]
+    answer = raw.ask(build(OFFSET_FETCH, groups=groups, require_stable=True), 9)
+    found = {group.group_id: group.topics[0].partitions[0].committed_offset for group in answer.groups}
+    return [found[each.group_id] for each in members]
+
+
 class Beats:
     """Asks for members over some connections, each answered in its order."""
 
@@ -142,12 +174,16 @@ class Beats:
         return [found[number % len(self._lanes)][number // len(self._lanes)] for number in range(len(members))]
 
     def until_answered(self, members: Iterable[Member], timeout_s: float = HUNG_S) -> dict[str, float]:
-        """When each group was first answered, by time.monotonic(); one without a coordinator is asked again."""
+        """When each group was first answered, by time.monotonic(); one without a coordinator is asked again.
+
+        The groups of a shard share a connection, where there are as many as shards. While the first of them is refused,
+        the others are not asked: thousands of requests that are refused would keep the processors busy.
+        """
         waiting = [deque[Member]() for _ in self._lanes]
-        for number, each in enumerate(members):
-            waiting[number % len(self._lanes)].append(each)
+        for each in members:
+            waiting[partition_for(each.group_id, len(self._lanes))].append(each)
         answered: dict[str, float] = {}
-        again_at = [0.0] * len(self._lanes)
+        is_served, again_at = [False] * len(self._lanes), [0.0] * len(self._lanes)
         asked = [deque[Member]() for _ in self._lanes]
         deadline = time.monotonic() + timeout_s
         with selectors.DefaultSelector() as selector:
@@ -158,13 +194,15 @@ class Beats:
                 assert now < deadline, f"{sum(map(len, waiting)) + sum(map(len, asked))} groups have no answer"
                 for number, lane in enumerate(self._lanes):
                     if waiting[number] and not asked[number] and now >= again_at[number]:
-                        asked[number], waiting[number] = waiting[number], deque()
+                        for _ in range(len(waiting[number]) if is_served[number] else 1):
+                            asked[number].append(waiting[number].popleft())
                         lane.send_bytes(b"".join(each.frame for each in asked[number]))
                 for key, _ in selector.select(_AGAIN_S / 4):
                     number = key.data
                     code, each = _code(self._lanes[number].receive_frame()), asked[number].popleft()
+                    is_served[number] = code not in AWAY
                     if code in AWAY:
-                        waiting[number].append(each)
+                        waiting[number].appendleft(each)
                         again_at[number] = time.monotonic() + _AGAIN_S
                     else:
                         assert not code, f"{each.group_id} is refused with {code}"
