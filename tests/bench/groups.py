@@ -53,6 +53,8 @@ SECTION = Section("groups", "bench.groups")
 OFFSET_COMMIT, LIST_GROUPS, CREATE_TOPICS = 8, 16, 19
 LANES: Final = 8
 AT_ONCE: Final = 100  # requests of a connection that are not answered yet
+# All members of the large group join in one phase, which takes as long at least.
+SETTINGS: Final = {**servers.SETTINGS, "group.initial.rebalance.delay.ms": "3000"}
 HEARTBEATS: Final = 10_000  # of a round
 TOPIC: Final = "large"
 BATCH: Final = 5_000  # records of a batch of the shard that is loaded
@@ -352,7 +354,7 @@ def measure(server: Server, options: Namespace) -> None:
 def tailrace(stack: ExitStack) -> Server:
     """A cluster of one coordinator."""
     folder = machine.fresh_folder(stack)
-    cluster = Cluster(data_dir=folder / "tailrace", settings=servers.SETTINGS)
+    cluster = Cluster(data_dir=folder / "tailrace", settings=SETTINGS)
     stack.callback(cluster.close)
     cluster.start()
     pids = startup.processes(cluster)
@@ -361,7 +363,7 @@ def tailrace(stack: ExitStack) -> Server:
 
 def kafka(stack: ExitStack) -> Server:
     """One node of Apache Kafka."""
-    node = servers.kafka(machine.fresh_folder(stack))
+    node = servers.Kafka(machine.fresh_folder(stack) / "kafka", SETTINGS)
     stack.callback(node.stop)
     node.start()
     assert node.child is not None
