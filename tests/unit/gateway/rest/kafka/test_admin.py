@@ -24,7 +24,7 @@ async def asked(monkeypatch: pytest.MonkeyPatch, *answers: Any) -> tuple[Any, li
     ports: list[int] = []
 
     class Client:
-        def __init__(self, address: Address, client_id: str, *, secret: Any) -> None:
+        def __init__(self, address: Address, client_id: str, *, login: Any) -> None:
             self.port = address.port
 
         async def ask(self, message: Any, *, timeout_ms: float, version: int | None) -> Any:
