@@ -89,6 +89,7 @@ from tailrace_broker.produce.validation_threads import Examiner
 from tailrace_broker.replication.fetcher import FetcherParts
 from tailrace_broker.replication.isr import IsrUpdates
 from tailrace_broker.replication.replicas import Replicas
+from tailrace_broker.topic_metrics import BrokerTopicMetrics
 from tailrace_broker.topic_rights import TopicRights
 from tailrace_broker.transactions.coordinators import Coordinators
 from tailrace_broker.transactions.hanging import HangingTransactions
@@ -179,6 +180,7 @@ def build_broker(
     assignments = Assignments(config.node_id, lambda: node.broker_epoch, follower.ask_controller, backoff, log)
     replica_dirs = ReplicaDirs(config.node_id, lambda: follower.image, storage, accounts or assignments)
     topics = Topics(node, storage.open, storage.checkpointed, replica_dirs.place, recoveries, openings)
+    BrokerTopicMetrics(environment.registry, topics.by_name)
     lookups = Lookups()
     dir_moves = DirMoves(
         config,

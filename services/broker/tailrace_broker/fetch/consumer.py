@@ -27,7 +27,7 @@ _NONE_ABORTED: Final[Sequence[tuple[int, int]]] = ()
 _READ_COMMITTED: Final = 1
 _ANY_REPLICA_FROM: Final = 11
 _HINTS_FROM: Final = 12
-_TOPIC_IDS_FROM: Final = 13
+TOPIC_IDS_FROM: Final = 13
 _MOVED: Final = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH)
 
 
@@ -67,7 +67,7 @@ class ConsumerRows:
     def row(self, key: bytes, want: FetchPartition, reads: Reads) -> PartitionData:
         """With a slice in place of its records; without where those are missing (reads.missing)."""
         topics, version = self._parts.topics, self._version
-        session, by_id = self._session, version >= _TOPIC_IDS_FROM
+        session, by_id = self._session, version >= TOPIC_IDS_FROM
         if session.restricted and (code := self._parts.rights.refusal(session, AclOperation.READ, key, by_id=by_id)):
             return unreadable(want.partition, code)
         find = topics.readable if version >= _ANY_REPLICA_FROM else topics.leading

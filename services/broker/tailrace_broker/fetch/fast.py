@@ -132,6 +132,7 @@ class FastFetch:
         if records is None:
             return NeedsPages(found, found.closed)
         self._metrics.bytes_out += len(records)
+        topics.traffic(head.key, by_id=head.by_id).bytes_out += len(records)
         return head.answer(correlation_id, mark, log.log_start_offset, records)
 
 

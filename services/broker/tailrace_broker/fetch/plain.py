@@ -34,7 +34,7 @@ from tailrace.wire.hot.fetch import (
     encode_fetch_answer,
     node_endpoints,
 )
-from tailrace_broker.fetch.consumer import ConsumerRows, FetchPartitionStatus, unreadable
+from tailrace_broker.fetch.consumer import TOPIC_IDS_FROM, ConsumerRows, FetchPartitionStatus, unreadable
 from tailrace_broker.fetch.delayed import AskedFetch, DelayedFetch, FetchParts
 from tailrace_broker.fetch.follower import FollowerFetches
 from tailrace_broker.fetch.many_rows import LARGE_FETCH_BYTES, ManyRowsFetch
@@ -135,7 +135,7 @@ class ConsumerFetch(DelayedFetch):
 
     def _reply(self, found: list[_Row]) -> _Steps:
         """The answer with the records; None if it comes later because the disk must be waited for."""
-        many = len(found) > _MOST_ROWS
+        many, by_id, parts = len(found) > _MOST_ROWS, self._version >= TOPIC_IDS_FROM, self._parts
         ready: list[_Row] = []
         for key, row in found:
             if many:
@@ -154,7 +154,8 @@ class ConsumerFetch(DelayedFetch):
             if many:
                 yield
             if row.records:
-                self._parts.metrics.bytes_out += len(row.records)
+                parts.metrics.bytes_out += len(row.records)
+                parts.topics.traffic(key, by_id=by_id).bytes_out += len(row.records)
                 served.append((key, row.partition))
             if row.leader is not None:
                 hinted.add(row.leader[0])

@@ -20,14 +20,24 @@ from tailrace_broker.partitions.partition import Partition
 from tailrace_broker.partitions.recovery import Recoveries
 
 
+class Traffic:
+    """What clients wrote to a topic's partitions that are led here, and read from those that are here."""
+
+    __slots__ = ("bytes_in", "bytes_out", "messages_in")
+
+    def __init__(self) -> None:
+        self.bytes_in = self.bytes_out = self.messages_in = 0
+
+
 class TopicRow:
     """One topic: the image's view and the partitions this broker has a replica of."""
 
-    __slots__ = ("image", "partitions")
+    __slots__ = ("image", "partitions", "traffic")
 
     def __init__(self, image: TopicImage) -> None:
         self.image = image
         self.partitions: dict[int, Partition] = {}
+        self.traffic = Traffic()
 
 
 class Changes(NamedTuple):
@@ -67,6 +77,11 @@ class Topics:
         self._openings = openings
         self.by_name: dict[bytes, TopicRow] = {}
         self.by_id: dict[bytes, TopicRow] = {}
+
+    def traffic(self, key: bytes, *, by_id: bool) -> Traffic:
+        """To be counted up; of a topic that was deleted meanwhile, one that nothing shows."""
+        row = (self.by_id if by_id else self.by_name).get(key)
+        return Traffic() if row is None else row.traffic
 
     def leading(self, key: bytes, index: int, *, by_id: bool) -> tuple[Partition | None, int]:
         """The partition if this broker leads it, else None and Kafka's code."""

@@ -349,9 +349,9 @@ class PlainProduce:
             self._verified = []
             admit(verified, True)
         now_ms, metrics = self._clock.wall_ms(), self._metrics
-        bytes_in = messages_in = written_bytes = 0
+        written_bytes = 0
         for partition, (batches, appends) in staged.items():
-            committed = partition.high_watermark
+            committed, bytes_in, messages_in = partition.high_watermark, 0, 0
             outcomes = partition.append(batches, now_ms, from_client=not partition.internal)
             for append, batch, outcome in zip(appends, batches, outcomes, strict=True):
                 append.appended = outcome
@@ -364,11 +364,14 @@ class PlainProduce:
                     written_bytes += size
                     bytes_in += batch.sent_bytes if type(batch) is Examined else size  # as Kafka counts
                     messages_in += outcome[2] - outcome[1] + 1
+            traffic = self._topics.traffic(partition.topic.encode(), by_id=False)
+            traffic.bytes_in += bytes_in
+            traffic.messages_in += messages_in
+            metrics.bytes_in += bytes_in
+            metrics.messages_in += messages_in
             self._wakeups.appended(partition, committed)
         if verified:
             admit(verified, False)
-        metrics.bytes_in += bytes_in
-        metrics.messages_in += messages_in
         self._pressure.appended(written_bytes)
 
     # -- wait and answer ---------------------------------------------------------------------------------------------
