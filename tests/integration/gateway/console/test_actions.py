@@ -212,15 +212,6 @@ def test_a_role_that_stands_still_is_named_and_forgotten_when_it_goes_on(
     window.verdict("good")
 
 
-def test_a_killed_broker_is_named_and_comes_back(window: Window, cluster: Cluster) -> None:
-    window.go("overview")
-    window.verdict("good")
-    killed = cluster.kill("broker", 1)
-    window.page.locator(".verdict:not(.good)").wait_for()
-    cluster.wait_for("ready", "broker", 1, since=killed)
-    window.verdict("good")
-
-
 def test_a_message_is_found_by_its_key_and_the_address_shows_the_same(window: Window) -> None:
     page = window.go("messages/orders")
     assert window.row("Records", "order 19")[3] == "order 19", "the newest first"
