@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import subprocess
@@ -68,6 +69,7 @@ def test_systemd_makes_the_user(tmp_path: Path) -> None:
 
 
 COMPOSE = sorted((ROOT / "deploy" / "compose").glob("*.yml"))
+OVERLAY = ROOT / "deploy" / "compose" / "overlays" / "secure.yml"
 
 
 @pytest.mark.parametrize("path", COMPOSE, ids=lambda path: path.name)
@@ -78,3 +80,21 @@ def test_a_compose_file_pins_images_bounds_memory_and_has_no_password_of_its_own
         assert "mem_limit" in service or name == "secret", name
     passwords = re.findall(r"\$\{\w*PASSWORD[^}]*\}", text)
     assert all(":?" in one for one in passwords) and bool(passwords) is (path.name == "cluster.yml")
+
+
+def test_compose_reads_the_overlay_with_logins() -> None:
+    """What a gateway has then: both files' variables, and the certificate beside its own volumes."""
+    if shutil.which("docker-compose") is None:
+        leave_out("apt-get install docker-compose")
+    files = ("-f", str(OVERLAY.parents[1] / "cluster.yml"), "-f", str(OVERLAY))
+    environment = {**os.environ, "POSTGRES_PASSWORD": "p", "REDIS_PASSWORD": "r"}
+    command = ["docker-compose", *files, "config"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=HUNG_S, check=False, env=environment)
+    assert done.returncode == 0, done.stderr
+    services = yaml.safe_load(done.stdout)["services"]
+    gateway = services["gateway-0"]
+    assert gateway["environment"]["TAILRACE_GATEWAY_SECURITY_PROTOCOL"] == "SASL_SSL"
+    assert gateway["environment"]["TAILRACE_ALLOW_INSECURE_LISTENERS"] == "false"
+    assert gateway["environment"]["TAILRACE_GATEWAY_PORT"] == 9092
+    assert len(gateway["volumes"]) == 3 and {"secret", "certificates"} <= gateway["depends_on"].keys()
+    assert services["certificates"]["network_mode"] == "none" and "mem_limit" in services["certificates"]

@@ -1,7 +1,8 @@
 """`tailrace user list|create|password|delete|reset-admin`: who may log in with a password (KIP-554).
 
 A password comes from a prompt, a file or stdin, never from the command line, which every user of a machine can read.
-With --data the command asks the cluster's controller on this machine, by its Unix socket, which needs no login.
+With --data the command asks the cluster's controller on this machine, by its Unix socket, which needs no login, or over
+TCP with the cluster's secret.
 """
 
 from __future__ import annotations
@@ -138,10 +139,11 @@ def _known(cluster: Nodes, name: str) -> dict[int, int]:
 
 
 def _ask_controllers(data_dir: Path, requests: list[m.AlterUserScramCredentialsRequest]) -> None:
-    """By the Unix sockets of this machine's controllers; a refusal ends the command with one sentence and status 1."""
+    """The controllers of this machine; a refusal ends the command with one sentence and status 1."""
     try:
+        controllers, login = controllers_of(data_dir)
         for request in requests:
-            asyncio.run(alter_user(controllers_of(data_dir), request))
+            asyncio.run(alter_user(controllers, request, login))
     except FirstUserRefused as refused:
         say(str(refused), err=True)
         raise typer.Exit(1) from None
