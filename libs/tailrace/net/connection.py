@@ -293,10 +293,11 @@ class Connection(Answering):
         finally:
             self._parsing = False
         self._flush()
-        if self._times is not None:
-            self._times.end()
         self._compact(pos, need)
-        if not need and self._filled >= SIZE.size and not self._going_on and self.core.may_handle:
+        left = not need and self._filled >= SIZE.size and self.core.may_handle
+        if self._times is not None:
+            self._times.end(handled=pos > 0, left=left)
+        if left and not self._going_on:
             self._going_on = True
             self._turns.wait(self)
         core = self.core

@@ -18,6 +18,18 @@ BOUNDS_MS: Final = (0.25, 0.5, 1, 2.5, 5, 10, 25, 50, 100, 250, 500, 1_000, 2_50
 _BOUNDS_TEXT: Final = (*(str(bound_ms / 1000) for bound_ms in BOUNDS_MS), "+Inf")
 
 
+class Turn:
+    """When requests that were handled together had been read, began and waited; in milliseconds of the monotonic clock.
+
+    ended_ms is 0 until the turn is over.
+    """
+
+    __slots__ = ("began_ms", "ended_ms", "read_ms")
+
+    def __init__(self, read_ms: float, began_ms: float) -> None:
+        self.read_ms, self.began_ms, self.ended_ms = read_ms, began_ms, 0.0
+
+
 class Histogram:
     """Times of one API: counts by bucket, the last one without a bound, and their sum in milliseconds."""
 
@@ -48,7 +60,8 @@ class RequestMetrics(Collector):
         self.now_ms = now_ms
         self.counts = [0] * API_KEYS  # requests by API key
         self.total = Histograms()
-        self.local = Histograms()  # of requests that were not answered in the turn that read them
+        self.queue = Histograms()  # of requests that had to wait for their turn
+        self.local = Histograms()  # of requests that were not answered in their turn
         self.remote = Histograms()
 
     def register(self, registry: CollectorRegistry) -> RequestMetrics:
@@ -56,12 +69,14 @@ class RequestMetrics(Collector):
         registry.register(self)
         return self
 
-    def observe(self, api_key: int, began_ms: float, waits_from_ms: float, now_ms: float) -> None:
-        """A request is answered; waits_from_ms: the end of the turn that handled it, 0 if it is answered in that."""
-        self.total[api_key].observe(now_ms - began_ms)
-        if waits_from_ms:
-            self.local[api_key].observe(waits_from_ms - began_ms)
-            self.remote[api_key].observe(now_ms - waits_from_ms)
+    def observe(self, api_key: int, turn: Turn, now_ms: float) -> None:
+        """A request of a turn is answered."""
+        self.total[api_key].observe(now_ms - turn.read_ms)
+        if turn.began_ms > turn.read_ms:
+            self.queue[api_key].observe(turn.began_ms - turn.read_ms)
+        if turn.ended_ms:
+            self.local[api_key].observe(turn.ended_ms - turn.began_ms)
+            self.remote[api_key].observe(now_ms - turn.ended_ms)
 
     def collect(self) -> Iterator[Metric]:
         """Reads everything now."""
@@ -71,6 +86,7 @@ class RequestMetrics(Collector):
                 requests.add_metric([_name(api_key)], count)
         yield requests
         yield _family("total", "Time from the read of a request until its answer is written.", self.total)
+        yield _family("queue", "Of it, until a request that waits for its turn has it.", self.queue)
         yield _family("local", "Of it, until a request that waits begins to.", self.local)
         yield _family("remote", "Of it, until what a request waits for has come.", self.remote)
 

@@ -8,43 +8,42 @@ from __future__ import annotations
 
 from typing import Final
 
-from tailrace.net.requests.metrics import RequestMetrics
+from tailrace.net.requests.metrics import RequestMetrics, Turn
 
 _UNCOUNTED: Final = -1
-
-
-class Turn:
-    """When the requests of one read were handled; in milliseconds of the monotonic clock, 0 until it has ended."""
-
-    __slots__ = ("began_ms", "ended_ms")
-
-    def __init__(self, began_ms: float) -> None:
-        self.began_ms = began_ms
-        self.ended_ms = 0.0
 
 
 class RequestTimes:
     """One connection's requests that are not answered."""
 
-    __slots__ = ("_metrics", "_owed", "_turn")
+    __slots__ = ("_metrics", "_owed", "_queued_ms", "_turn")
 
     def __init__(self, metrics: RequestMetrics) -> None:
         self._metrics = metrics
         self._owed: list[tuple[int, Turn]] = []
-        self._turn = Turn(0.0)
+        self._queued_ms = 0.0  # the end of the last turn, if that left whole requests for the next one
+        self._turn = Turn(0.0, 0.0)
 
     def begin(self) -> None:
         """A turn begins: requests may be handled."""
         now_ms = self._metrics.now_ms()
+        read_ms, turn = self._queued_ms or now_ms, self._turn
         if self._owed:
-            self._turn = Turn(now_ms)
+            self._turn = Turn(read_ms, now_ms)
         else:  # no request has the last one any more
-            self._turn.began_ms, self._turn.ended_ms = now_ms, 0.0
+            turn.read_ms, turn.began_ms, turn.ended_ms = read_ms, now_ms, 0.0
 
-    def end(self) -> None:
-        """The turn is over; what is owed now waits for something."""
-        if self._owed:
-            self._turn.ended_ms = self._metrics.now_ms()
+    def end(self, *, handled: bool = True, left: bool = False) -> None:
+        """The turn is over; what is owed now waits for something.
+
+        left: whole requests wait until others have had their turn; handled: this turn was one, and not a look at that.
+        """
+        if self._owed or left:
+            now_ms = self._metrics.now_ms()
+            self._turn.ended_ms = now_ms
+            self._queued_ms = 0.0 if not left else now_ms if handled else self._queued_ms or now_ms
+        else:
+            self._queued_ms = 0.0
 
     def handle(self, api_key: int, *, answers: bool = True) -> None:
         """Counts a request that is handled in this turn; a Produce with acks=0 has no answer."""
@@ -52,7 +51,7 @@ class RequestTimes:
         if answers:
             self._owed.append((api_key, self._turn))
         else:
-            self._metrics.observe(api_key, self._turn.began_ms, 0.0, self._metrics.now_ms())
+            self._metrics.observe(api_key, self._turn, self._metrics.now_ms())
 
     def pass_over(self) -> None:
         """A request that has an answer here, and is counted elsewhere or not at all."""
@@ -68,5 +67,5 @@ class RequestTimes:
         now_ms = metrics.now_ms()
         for api_key, turn in owed[:count]:
             if api_key != _UNCOUNTED:
-                metrics.observe(api_key, turn.began_ms, turn.ended_ms, now_ms)
+                metrics.observe(api_key, turn, now_ms)
         del owed[:count]

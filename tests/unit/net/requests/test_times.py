@@ -3,7 +3,7 @@
 from prometheus_client import CollectorRegistry
 
 from tailrace.clock import ManualClock
-from tailrace.net.requests.metrics import BOUNDS_MS, RequestMetrics
+from tailrace.net.requests.metrics import BOUNDS_MS, RequestMetrics, Turn
 from tailrace.net.requests.times import RequestTimes
 from tailrace.wire.apis import ApiKey
 
@@ -15,6 +15,7 @@ class Measured:
 
     def __init__(self) -> None:
         self.clock, self.registry = ManualClock(), CollectorRegistry()
+        self.clock.advance(1_000)  # a monotonic clock that shows 0 has just begun
         self.metrics = RequestMetrics(self.clock.monotonic_ms).register(self.registry)
         self.times = RequestTimes(self.metrics)
 
@@ -49,6 +50,26 @@ def test_a_request_that_waits_is_split_at_the_end_of_its_turn() -> None:
     one.times.answered(1)
     shown = [one.shown(stage, "sum", "Fetch") for stage in ("total", "local", "remote")]
     assert shown == [0.503, 0.003, 0.5]
+
+
+def test_a_request_that_a_turn_leaves_for_the_next_one_has_waited_since_then() -> None:
+    one = Measured()
+    one.times.begin()
+    one.times.end(handled=True, left=True)
+    one.clock.advance(7)
+    one.times.begin()  # more bytes have come; it is not the connection's turn
+    one.times.end(handled=False, left=True)
+    one.clock.advance(3)
+    one.times.begin()
+    one.times.handle(PRODUCE)
+    one.times.answered(1)
+    one.times.end()
+    one.clock.advance(5)
+    one.turn(FETCH)
+    one.times.answered(1)
+    assert [one.shown(stage, "sum", "Produce") for stage in ("total", "queue")] == [0.01, 0.01]
+    assert one.shown("queue", "count", "Fetch") is None
+    assert one.shown("total", "sum", "Fetch") == 0
 
 
 def test_each_request_keeps_the_turn_in_which_it_was_handled() -> None:
@@ -97,7 +118,7 @@ def test_a_request_that_gets_no_answer_after_all_is_owed_none() -> None:
 def test_buckets_are_cumulative_and_hold_their_bounds() -> None:
     one = Measured()
     for time_ms in (BOUNDS_MS[0], BOUNDS_MS[-1], BOUNDS_MS[-1] + 1):
-        one.metrics.observe(PRODUCE, 0, 0, time_ms)
+        one.metrics.observe(PRODUCE, Turn(0, 0), time_ms)
     bounds = [str(bound_ms / 1000) for bound_ms in BOUNDS_MS] + ["+Inf"]
     counts = [one.shown("total", "bucket", "Produce", le=bound) for bound in bounds]
     assert counts == [1] * (len(BOUNDS_MS) - 1) + [2, 3]
