@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from types import FrameType
 from typing import Any
 
+from support.uncollected import uncollected
+
 
 @dataclass
 class Count:
@@ -24,7 +26,7 @@ def steps(work: Callable[[], Any]) -> int:
 
 @contextmanager
 def _counting() -> Iterator[Count]:
-    with _monitored() if sys.version_info >= (3, 12) else _traced() as count:
+    with uncollected(), _monitored() if sys.version_info >= (3, 12) else _traced() as count:
         yield count
 
 

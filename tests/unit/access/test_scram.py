@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from types import FrameType
 
 import pytest
@@ -13,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from kafka.net.sasl.scram import ScramClient
 
+from support.uncollected import uncollected
 from tailrace.access import scram
 from tailrace.access.refused import AuthenticationRefused
 from tailrace.access.scram import MECHANISMS, ClientFirst, ScramCredential, ScramExchange, ScramMechanism
@@ -124,13 +126,12 @@ def calls(act: Callable[[], object]) -> list[str]:
     def seen(frame: FrameType, event: str, argument: object) -> None:
         names.append(argument.__qualname__ if event == "c_call" else f"{event} {frame.f_code.co_name}")  # type: ignore[attr-defined]
 
-    sys.setprofile(seen)
-    try:
-        act()
-    except AuthenticationRefused:
-        pass
-    finally:
-        sys.setprofile(None)
+    with uncollected(), suppress(AuthenticationRefused):
+        sys.setprofile(seen)
+        try:
+            act()
+        finally:
+            sys.setprofile(None)
     return names
 
 
