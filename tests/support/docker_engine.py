@@ -136,7 +136,7 @@ def build_old() -> None:
     """The image of the old version. Raises NoOldVersion where its sources cannot be had, and Unavailable."""
     with tempfile.TemporaryDirectory(prefix="old-version-") as folder:
         recipe = old_version.unpack_for_an_image(Path(folder))
-        build(OLD, Path(folder), recipe, "old", old_version.revision())
+        build(OLD, Path(folder), recipe, "old", old_version.for_an_image())
 
 
 def build_with_buildkit(program: str, image: str) -> None:

@@ -1,6 +1,6 @@
 """An older version of Tailrace, from git, whose roles run beside those of the working tree.
 
-It is the newest release tag, or where there is none BASELINE: the commit from which on versions must work together.
+It is the newest release tag, or where there is none a baseline: the commit from which on versions must work together.
 """
 
 from __future__ import annotations
@@ -17,6 +17,9 @@ from pathlib import Path
 from support.commands import ROOT
 
 BASELINE = "8c90ebe0865b25f4b56d309a3785447e403018c3"
+# Services that meet over TCP logged in by a protocol of their own before it, and are stopped for that upgrade
+# (docs/upgrades.md); from it on, versions work together there, too.
+BASELINE_OVER_TCP = "accf6092cffd5a3ab349b44c15b1c674ae9e2e5c"
 DOCKERFILE = Path("deploy", "image", "Dockerfile")
 VARIABLE = "OLD_VERSION"  # names another commit or tag
 _SERVICES = ("gateway", "broker", "controller", "coordinator", "quota")
@@ -28,13 +31,18 @@ class NoOldVersion(RuntimeError):
     """The repository does not have the commit; the text says which, and how to get it."""
 
 
-def revision(repository: Path = ROOT) -> str:
+def revision(repository: Path = ROOT, baseline: str = BASELINE) -> str:
     """The commit or tag that stands for the old version."""
     if named := os.environ.get(VARIABLE):
         return named
     # Of what HEAD is built on: neither a tag of another branch, nor the one of the version that is being tested.
     listed = _git("tag", "--list", "v*", "--merged", "HEAD", "--no-contains", "HEAD", repository=repository)
-    return newest_release(listed.stdout.decode().split()) or BASELINE
+    return newest_release(listed.stdout.decode().split()) or baseline
+
+
+def for_an_image() -> str:
+    """The same for containers, whose services meet over TCP."""
+    return revision(baseline=BASELINE_OVER_TCP)
 
 
 def newest_release(tags: Iterable[str]) -> str | None:
@@ -60,7 +68,7 @@ def unpack_for_an_image(folder: Path) -> Path:
 
     It is the old version's own, or where that had none, the one of the working tree. Raises NoOldVersion.
     """
-    _extract(folder, revision(), *_FOR_AN_IMAGE)
+    _extract(folder, for_an_image(), *_FOR_AN_IMAGE)
     return next(place / DOCKERFILE for place in (folder, ROOT) if (place / DOCKERFILE).exists())
 
 

@@ -47,6 +47,7 @@ def test_the_newest_release_has_the_highest_numbers(tags: list[str], newest: str
 
 def test_without_a_release_it_is_the_baseline(repository: Path) -> None:
     assert revision(repository) == BASELINE
+    assert revision(repository, "another") == "another"
 
 
 def test_it_is_the_last_release_that_this_version_is_built_on(repository: Path) -> None:
