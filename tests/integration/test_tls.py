@@ -214,7 +214,17 @@ async def test_a_users_quota_holds_for_the_certificate_that_has_the_name(
     ],
 )
 def test_up_refuses_what_cannot_be_used_in_one_sentence(settings: dict[str, str], said: str, tmp_path: Path) -> None:
-    words = ["up", "--data", str(tmp_path), "--port", "0", "--set", "gateway.security.protocol=SSL"]
+    words = [
+        "up",
+        "--data",
+        str(tmp_path),
+        "--port",
+        "0",
+        "--admin-port",
+        "0",
+        "--set",
+        "gateway.security.protocol=SSL",
+    ]
     for key, value in settings.items():
         words += ["--set", f"{key}={value}"]
     done = subprocess.run(
