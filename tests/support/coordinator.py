@@ -7,6 +7,7 @@ import itertools
 import random
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Any
 from uuid import UUID
 
@@ -21,6 +22,7 @@ from tailrace.kafka.topics import GROUP_METADATA_TOPIC
 from tailrace.metadata.image import BrokerImage, MetadataImage, PartitionImage, ServiceImage, ShardImage, TopicImage
 from tailrace.metadata.records import Endpoint
 from tailrace.net.address import Address
+from tailrace.net.backoff import Backoff
 from tailrace.net.client import Disconnected
 from tailrace.net.context import Context
 from tailrace.net.identity import Identity
@@ -197,7 +199,9 @@ class Stage:
             ),
             self._catch_up,
         )
-        self.actions = GroupActions(lambda: self.coordinator.groups, LOGGER)
+        self.actions = GroupActions(
+            lambda: self.coordinator.groups, partial(Backoff, self.clock, random.Random(1)), LOGGER
+        )
         self.coordinator = Coordinator(
             0,
             {topic: self._runtime(topic, kind, load_wait_ms) for topic, kind in all_kinds.items()},

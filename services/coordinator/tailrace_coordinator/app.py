@@ -87,7 +87,9 @@ async def open_coordinator(config: Config, environment: Environment) -> AsyncIte
             ),
             partial(follower.catch_up, _CATCH_UP_MS),
         )
-        actions = GroupActions(lambda: coordinator.groups, environment.log)
+        actions = GroupActions(
+            lambda: coordinator.groups, partial(Backoff, environment.clock, environment.random), environment.log
+        )
         stack.push_async_callback(actions.close)
         runtime_context = _runtime_context(config, environment, deadlines, leaders)
         acts: dict[str, Act] = {GROUP_METADATA_TOPIC: actions.act, TRANSACTION_STATE_TOPIC: markers.act}
