@@ -21,7 +21,7 @@ from tailrace_coordinator.groups.consumer.group import ConsumerGroup
 from tailrace_coordinator.groups.consumer.leave import validate_instance
 from tailrace_coordinator.groups.consumer.members import FormerMember, check_size, find, replace_static
 from tailrace_coordinator.groups.consumer.migration import by_id, classic_assignment, downgrade
-from tailrace_coordinator.groups.consumer.rebalance import group_epoch, reconcile_member, target_of
+from tailrace_coordinator.groups.consumer.rebalance import group_epoch, rebalance, target_of
 from tailrace_coordinator.groups.consumer.subscription import subscribe
 from tailrace_coordinator.groups.consumer.target import Change
 from tailrace_coordinator.groups.decision import GroupDecision, heartbeat_key, rebalance_key
@@ -51,9 +51,7 @@ def join(decision: GroupDecision, groups: Groups, group: ConsumerGroup, join: Jo
     before = _find(decision, group, join, member_id)
     member = _said(group, join, member_id, said)
     change = subscribe(decision, group, before, member)
-    epoch = group_epoch(decision, change, before)
-    target = target_of(decision, change, epoch, before.moved_target(group, member_id))
-    current = reconcile_member(decision, change, before, target, by_id(said.owned, decision.image))
+    current = rebalance(decision, change, before, by_id(said.owned, decision.image))
     decision.schedule(heartbeat_key(group.group_id, member_id), request.session_timeout_ms)
     _await(decision, group, member, begin_anew=True)
     _downgrade_after(decision, groups, group, before)

@@ -19,7 +19,7 @@ from tailrace_coordinator.groups.consumer.group import ConsumerGroup
 from tailrace_coordinator.groups.consumer.leave import leave, validate_instance
 from tailrace_coordinator.groups.consumer.members import FormerMember, find, replace_static
 from tailrace_coordinator.groups.consumer.migration import upgrade, validate_upgraded
-from tailrace_coordinator.groups.consumer.rebalance import group_epoch, reconcile_member, target_of
+from tailrace_coordinator.groups.consumer.rebalance import rebalance
 from tailrace_coordinator.groups.consumer.subscription import subscribe
 from tailrace_coordinator.groups.consumer.validation import validate, validate_epoch
 from tailrace_coordinator.groups.decision import GroupDecision, heartbeat_key, rebalance_key
@@ -90,9 +90,7 @@ def heartbeat(decision: GroupDecision, groups: Groups, beat: Heartbeat) -> Consu
             decision, group, member, before.current, beat, with_assignment=request.member_epoch == 0 or beat.is_full
         )
     change = subscribe(decision, group, before, member)
-    epoch = group_epoch(decision, change, before)
-    target = target_of(decision, change, epoch, before.moved_target(group, member.member_id))
-    current = reconcile_member(decision, change, before, target, beat.reported)
+    current = rebalance(decision, change, before, beat.reported)
     validate_upgraded(decision, group.group_id)
     _begin_rebalance_timeout(decision, group, member, before, current)
     with_assignment = request.member_epoch == 0 or beat.is_full or current.assigned != before.current.assigned

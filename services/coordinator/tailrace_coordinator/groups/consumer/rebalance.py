@@ -12,8 +12,20 @@ from tailrace_coordinator.groups.consumer.members import FormerMember
 from tailrace_coordinator.groups.consumer.target import Change, assign, preferred_assignor, targets_to_compute
 from tailrace_coordinator.groups.decision import LOST_AFTER_MS, GroupDecision
 from tailrace_coordinator.groups.modern.assignment import owned_rows
-from tailrace_coordinator.groups.modern.reconciliation import Current, Target, reconcile
+from tailrace_coordinator.groups.modern.reconciliation import Current, Target, reconcile, validate_state
 from tailrace_coordinator.groups.modern.topics import metadata_hash
+
+
+def rebalance(decision: GroupDecision, change: Change, before: FormerMember, reported: Assignment | None) -> Current:
+    """Returns what the member owns from now on, after all steps. reported: what it says that it owns.
+
+    Raises ApiError FENCED_MEMBER_EPOCH, before any step: what a group notes as begun must not be refused afterwards.
+    """
+    assert change.after is not None
+    validate_state(before.current, reported)
+    epoch = group_epoch(decision, change, before)
+    moved = before.moved_target(change.group, change.after.member_id)
+    return _reconcile_member(decision, change, before, target_of(decision, change, epoch, moved), reported)
 
 
 def group_epoch(decision: GroupDecision, change: Change, before: FormerMember | None) -> int:
@@ -77,7 +89,7 @@ def _may_assign(decision: GroupDecision, group: ConsumerGroup) -> bool:
     return group.assignment_timestamp_ms == 0 or age_ms >= pause_ms or age_ms < 0
 
 
-def reconcile_member(
+def _reconcile_member(
     decision: GroupDecision,
     change: Change,
     before: FormerMember,

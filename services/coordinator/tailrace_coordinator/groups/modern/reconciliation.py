@@ -65,13 +65,27 @@ class Target(NamedTuple):
         return partitions if partitions and self.is_subscribed(topic_id) else frozenset()
 
 
+def validate_state(current: Current, reported: Assignment | None) -> None:
+    """Fences a member in a state that a newer version wrote, unless it owns nothing.
+
+    reported: what it says that it owns; None: it did not say. Raises ApiError FENCED_MEMBER_EPOCH.
+    """
+    is_known = current.state in (
+        MemberState.STABLE,
+        MemberState.UNREVOKED_PARTITIONS,
+        MemberState.UNRELEASED_PARTITIONS,
+    )
+    if not is_known and (reported is None or reported):
+        raise ApiError(
+            ErrorCode.FENCED_MEMBER_EPOCH,
+            "The consumer group member is in a unknown state. The member must abandon all its partitions and rejoin.",
+        )
+
+
 def reconcile(
     current: Current, target: Target, reported: Assignment | None, *, subscription_changed: bool = False
 ) -> Current:
-    """Returns what the member owns next. reported: what it says that it owns; None: it did not say.
-
-    Raises ApiError FENCED_MEMBER_EPOCH for a member in a state that a newer version wrote, unless it owns nothing.
-    """
+    """Returns what a member whose state is valid owns next."""
     match current.state:
         case MemberState.STABLE if current.member_epoch == target.epoch:
             return _without_unsubscribed(current, target, reported) if subscription_changed else current
@@ -82,12 +96,6 @@ def reconcile(
         case MemberState.STABLE | MemberState.UNRELEASED_PARTITIONS:
             return _next(current, current.member_epoch, target, reported)
         case _:
-            if reported is None or reported:
-                raise ApiError(
-                    ErrorCode.FENCED_MEMBER_EPOCH,
-                    "The consumer group member is in a unknown state. "
-                    "The member must abandon all its partitions and rejoin.",
-                )
             return _next(current, target.epoch, target, reported)
 
 

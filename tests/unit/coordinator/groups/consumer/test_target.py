@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from support.consumer_groups import Consumer, ConsumerDriver, settle, told
+from support.consumer_groups import Consumer, ConsumerDriver, refused, settle, told
+from tailrace.coordination.consumer_group_records import ConsumerGroupCurrentMemberAssignment
+from tailrace.coordination.group_records import encode
 from tailrace_coordinator.groups.config import GroupConfig
 from tailrace_coordinator.groups.consumer.target import ComputeTargets
 
@@ -115,3 +117,20 @@ def test_a_new_coordinator_computes_what_the_one_before_did_not_finish(driver: C
     first.driver = second.driver = after = driver.again()
     settle(after, first, second)
     assert [len(member.owned["t"]) for member in (first, second)] == [2, 2]
+
+
+def test_a_heartbeat_that_is_refused_begins_nothing(driver: ConsumerDriver) -> None:
+    """What it would have begun is the next heartbeat's; noted as under way it would be missed for 30 s."""
+    first, second = stable(driver, "a", "b")
+    of_a_newer_version = ConsumerGroupCurrentMemberAssignment("g", "a", first.epoch, first.epoch, 127, (), ())
+    driver.log.append(encode(of_a_newer_version))
+    after = second.driver = driver.again()
+    settle(after, second)
+    epoch = after.group().group_epoch
+    after.set_topics(t=5)
+    after.advance(10_000)
+    assert refused(after.beat("a", first.epoch))[0] == "FENCED_MEMBER_EPOCH"
+    second.beat()
+    assert [type(action) for action in after.actions] == [ComputeTargets]
+    after.resolve()
+    assert after.group().assignment_epoch == epoch + 1

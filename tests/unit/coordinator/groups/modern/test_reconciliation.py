@@ -7,7 +7,13 @@ from uuid import UUID
 import pytest
 
 from tailrace.errors import ApiError, ErrorCode
-from tailrace_coordinator.groups.modern.reconciliation import Current, MemberState, Target, reconcile
+from tailrace_coordinator.groups.modern.reconciliation import (
+    Current,
+    MemberState,
+    Target,
+    reconcile,
+    validate_state,
+)
 
 T, U = UUID(int=1), UUID(int=2)
 STABLE, UNREVOKED, UNRELEASED = (
@@ -123,6 +129,7 @@ def test_a_topic_that_is_left_during_a_revocation_is_given_up_too() -> None:
 def test_a_member_in_a_state_of_a_newer_version_is_fenced(reported: dict[UUID, frozenset[int]] | None) -> None:
     current = owning(5, 0)._replace(state=127)
     with pytest.raises(ApiError) as refused:
-        reconcile(current, target(5, 0), reported)
+        validate_state(current, reported)
     assert refused.value.code is ErrorCode.FENCED_MEMBER_EPOCH
+    validate_state(current, {})
     assert shown(reconcile(current, target(5, 0, taken=(0,)), {})) == (5, STABLE, {0}, set())
