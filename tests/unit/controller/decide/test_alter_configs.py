@@ -175,7 +175,7 @@ def describe(kind: int, name: str, image: MetadataImage = IMAGE, **options: Any)
 def test_a_topic_is_described_with_all_its_configs_and_their_sources() -> None:
     result = describe(TOPIC, "events", include_synonyms=True, include_documentation=True)
     rows = {row.name: row for row in result.configs}
-    assert (result.error_code, result.error_message, len(rows)) == (0, "", 39)
+    assert (result.error_code, result.error_message, len(rows)) == (0, "", 41)
     assert (rows["retention.ms"].value, rows["retention.ms"].config_source) == ("5000", 1)
     assert rows["retention.ms"].synonyms[0].source == 1
     assert rows["segment.bytes"].documentation
