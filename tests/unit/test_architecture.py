@@ -49,6 +49,7 @@ PURE_FILES = (
     "libs/tailrace/reading/assignment.py",
     "libs/tailrace/reading/cursor.py",
     "libs/tailrace/reading/decoders/plain.py",
+    "libs/tailrace/reading/filter_words.py",
     "libs/tailrace/reading/json_lines.py",
     "libs/tailrace/reading/positions.py",
     "libs/tailrace/reading/record_format.py",

@@ -1,8 +1,9 @@
 """A filter of records: an expression of CEL, the Common Expression Language, about key, value, headers and place.
 
 An evaluation holds the interpreter and cannot be interrupted. So a service bounds beforehand what one may cost: the
-length of the expression, the size of what it looks at, and no loops (`all`, `exists`, `map` ...). `matches` is RE2's,
-because a regular expression of the binding can take a second to compile.
+length of the expression, the size of what it looks at, and what it says (`filter_words.py`: no loops). `matches` is
+RE2's, because a regular expression of the binding can take a second to compile. A search takes at most as many steps as
+the pattern's program has instructions, for each byte of the text.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from types import ModuleType
 from typing import Final, NamedTuple
 
 from tailrace.reading.decoders.plain import Encoding, shown
+from tailrace.reading.filter_words import fault_in
 from tailrace.reading.topic_regex import compiled
 from tailrace.records.record import Record
 
@@ -22,22 +24,25 @@ _STRING: Final = re.compile(
     r"""[rRbB]{0,2}("{3}(?:\\.|[^\\])*?"{3}|'{3}(?:\\.|[^\\])*?'{3}|"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*')""",
     re.DOTALL,
 )
-_LOOP: Final = re.compile(r"\b(all|exists|exists_one|map|filter)\s*\(")
 _MATCHES: Final = re.compile(r"\bmatches(?=\s*\()")
 _RE2: Final = "re2find"  # as long as `matches`: errors name the right column
 _FAILURES: Final = (ValueError, TypeError, KeyError, IndexError, RuntimeError, ArithmeticError)
 
 
 class FilterCost(NamedTuple):
-    """What a filter may cost: characters of its expression, bytes of a key, value or headers, and loops."""
+    """What a filter may cost: characters of its expression, bytes of a key, value or headers, steps, and loops.
+
+    search_steps: of all searches (`matches`) for one record.
+    """
 
     characters: int
     part_bytes: int
+    search_steps: int
     has_loops: bool
 
 
-OF_A_SERVICE: Final = FilterCost(1_024, 16 << 10, has_loops=False)
-OF_A_COMMAND: Final = FilterCost(16 << 10, 16 << 20, has_loops=True)
+OF_A_SERVICE: Final = FilterCost(1_024, 16 << 10, 1 << 20, has_loops=False)
+OF_A_COMMAND: Final = FilterCost(16 << 10, 16 << 20, 1 << 40, has_loops=True)
 
 
 class RecordFilter:
@@ -53,23 +58,22 @@ class RecordFilter:
         if len(expression) > cost.characters:
             raise ValueError(f"filter: {cost.characters} characters at most")
         cel = _binding()
-        bare = _STRING.sub(lambda found: " " * len(found[0]), expression)
-        loop = _LOOP.search(bare)
-        if loop is not None and not cost.has_loops:
-            raise ValueError(
-                f"filter: {loop[1]} at {loop.start() + 1}: a service evaluates no loops, as a command does"
-            )
+        fault = fault_in(expression, _VARIABLES)
+        if fault is not None and not cost.has_loops:
+            raise ValueError(f"filter: {fault}")
         try:
-            self._program = cel.compile(_with_re2(expression, bare))
+            self._program = cel.compile(_with_re2(expression))
         except ValueError as wrong:
             raise ValueError(f"filter: {_said(wrong)}") from None
         names = set(self._program.variables())
-        if loop is None and (unknown := sorted(names - _VARIABLES.keys())):
+        if fault is None and (unknown := sorted(names - _VARIABLES.keys())):
             raise ValueError(f"filter: there is no {unknown[0]}: expected {', '.join(_VARIABLES)}")
         self._names = sorted(names & _VARIABLES.keys())
         self._context = cel.Context({})
         self._context.add_function(_RE2, self._search)
         self._wrong_search: Exception | None = None
+        self._search_steps = cost.search_steps
+        self._steps_left = 0
         self._forms = _Forms(key, value, cost.part_bytes)
         self.failures = 0
         self.first_failure: str | None = None
@@ -79,6 +83,7 @@ class RecordFilter:
             for name in self._names:
                 self._context.add_variable(name, _VARIABLES[name](partition, record, self._forms))
             self._wrong_search = None
+            self._steps_left = self._search_steps
             found = self._program.execute(self._context)
             if self._wrong_search is not None:
                 raise self._wrong_search
@@ -96,7 +101,12 @@ class RecordFilter:
         try:
             if not isinstance(text, str) or not isinstance(pattern, str):
                 raise TypeError("matches takes texts")
-            return compiled(pattern).search(text) is not None
+            searched = compiled(pattern)
+            size_bytes = len(text.encode())
+            self._steps_left -= searched.programsize * (size_bytes + 1)
+            if self._steps_left < 0:
+                raise ValueError(f"{pattern}: a search in {size_bytes} bytes may take too long")
+            return searched.search(text) is not None
         except (TypeError, ValueError) as wrong:
             self._wrong_search = wrong
             return False
@@ -144,7 +154,8 @@ def _binding() -> ModuleType:
     return cel
 
 
-def _with_re2(expression: str, bare: str) -> str:
+def _with_re2(expression: str) -> str:
+    bare = _STRING.sub(lambda found: " " * len(found[0]), expression)
     for found in _MATCHES.finditer(bare):
         expression = expression[: found.start()] + _RE2 + expression[found.end() :]
     return expression

@@ -56,6 +56,7 @@ def test_keys_and_values_are_what_the_encodings_make_of_them() -> None:
         ('key.size() > 3 &&\n key.matches("a"', "at 17: Syntax error"),
         ('kye == "1"', "there is no kye: expected key, value"),
         ("value.exists(i, true)", "exists at 7: a service"),
+        ("[1].existsOne(offset, true)", "existsOne at 5: a service"),
         ("k" * 1_025, "1024 characters"),
     ],
 )
@@ -98,6 +99,18 @@ def test_a_service_bounds_what_a_filter_costs(record: Record, expression: str) -
     assert not matches(0, record) and matches.failures == 1
     assert RecordFilter("offset == 0", OF_A_SERVICE)(0, record)  # of what it does not look at there may be more
     assert RecordFilter(expression, OF_A_COMMAND)(0, record)
+
+
+def test_a_service_bounds_what_a_search_costs() -> None:
+    record = Record(value=b"x" * 16_000)
+    costly = 'value.matches("(x{1,100}){10}y")'
+    matches = RecordFilter(costly, OF_A_SERVICE)
+    assert not matches(0, record) and matches.failures == 1
+    assert matches.first_failure is not None and "may take too long" in matches.first_failure
+    assert RecordFilter('value.matches("x+$")', OF_A_SERVICE)(0, record)
+    assert not matches(0, Record(value=b"x" * 300)) and matches.failures == 1  # each record anew
+    command = RecordFilter(costly, OF_A_COMMAND)
+    assert not command(0, record) and command.failures == 0
 
 
 def test_a_command_has_loops() -> None:
