@@ -185,7 +185,7 @@ def test_the_secret_is_changed_while_services_run(hosts: Hosts) -> None:
     with hosts.running("gateway", "later", gateway_port=port, internal_secret_file=str(only_new)) as process:
         wait_for(process, "ready")
     with KafkaProducer(bootstrap_servers=hosts.bootstrap) as producer:
-        producer.send("changed", b"value").get(30)
+        producer.send("changed", b"value").get(HUNG_S)
 
 
 @pytest.mark.parametrize(

@@ -14,6 +14,7 @@ from starlette.exceptions import HTTPException
 from starlette.routing import Match, Route
 from starlette.types import Send
 
+from tailrace.access.resources import FAILED
 from tailrace.errors import ApiError, ErrorCode, shortened
 
 BAD_REQUEST = 40002
@@ -34,11 +35,7 @@ _NOT_FOUND = {
     ErrorCode.UNKNOWN_MEMBER_ID: int(HTTPStatus.NOT_FOUND),
 }
 _TOO_LARGE = {ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE}
-_FORBIDDEN = {
-    ErrorCode.TOPIC_AUTHORIZATION_FAILED,
-    ErrorCode.GROUP_AUTHORIZATION_FAILED,
-    ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
-}
+_FORBIDDEN = frozenset(FAILED.values())
 _BAD_REQUEST = {
     ErrorCode.INVALID_TOPIC_EXCEPTION,
     ErrorCode.TOPIC_ALREADY_EXISTS,

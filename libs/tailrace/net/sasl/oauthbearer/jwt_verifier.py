@@ -14,6 +14,7 @@ from tailrace.net.sasl.oauthbearer.keys import SigningKeys
 
 MAX_NAME_BYTES: Final = 512  # as in an ACL
 _MAX_EXPIRY_S: Final = 253_402_300_799  # the end of the year 9999
+_DATES: Final = ("exp", "iat", "nbf")
 _MALFORMED: Final = (jwt.PyJWTError, ValueError, TypeError, OverflowError, RecursionError)
 
 
@@ -72,6 +73,10 @@ class JwtVerifier:
             raise AuthenticationRefused(f"the claim {expected.sub_claim!r} is no name of 1 to {MAX_NAME_BYTES} bytes")
         if not name.isprintable():
             raise AuthenticationRefused(f"the claim {expected.sub_claim!r} has characters that cannot be shown")
+        for claim in _DATES:
+            date = claims.get(claim, 0)
+            if isinstance(date, bool) or not isinstance(date, int | float):  # PyJWT takes a number in a text
+                raise AuthenticationRefused(f"the claim {claim!r} is no number")
         scope = claims.get(expected.scope_claim, [])
         if not isinstance(scope, str | list) or not all(isinstance(one, str) for one in scope):
             raise AuthenticationRefused(f"the claim {expected.scope_claim!r} is no text and no list of texts")

@@ -17,7 +17,6 @@ from structlog.typing import FilteringBoundLogger
 from tailrace.clock import Clock
 from tailrace.printable import printable
 
-MAX_SET_BYTES: Final = 1 << 20
 _RSA_BITS_MIN: Final = 2048
 _SHOWN: Final = 200
 _FAMILIES: Final = {

@@ -23,7 +23,6 @@ from tailrace_gateway.rest.access.sessions import ID_BYTES, BrowserSession
 from tailrace_gateway.rest.errors import refuse
 
 LOGIN: Final = "/login"
-LOGOUT: Final = "/logout"
 _FORM_BYTES_MAX: Final = 8 << 10
 _FIELDS_MAX: Final = 8
 _OWN_PATH: Final = re.compile(r"/(?![/\\])[!-~]*")  # "//host" is another one's

@@ -13,10 +13,11 @@ from tailrace.printable import printable
 from tailrace.runtime.insecure_listeners import admin_protocol
 from tailrace.runtime.role import Environment
 from tailrace_gateway.gateway import Gateway
-from tailrace_gateway.rest.access.rest_access import Login, RestAccess
+from tailrace_gateway.rest.access.rest_access import FailedLogin, Login, RestAccess
 
 _KEY_BYTES = 32
 _NAME_CHARS = 128  # of a user's, as the log names it
+_WHY_CHARS = 256
 
 
 def open_access(config: Config, gateway: Gateway, environment: Environment) -> RestAccess:
@@ -37,8 +38,9 @@ def _login(config: Config, gateway: Gateway, environment: Environment) -> Login:
     users = user_credentials(lambda: gateway.image, environment.secret)
     failures = SeldomWarning(environment.log, environment.clock.monotonic_ms, "authentication failed")
 
-    def failed(client: str, user: str) -> None:
-        failures.say(client=client, mechanism="BASIC", user=printable(user[:_NAME_CHARS]))
+    def failed(one: FailedLogin) -> None:
+        user, why = printable(one.user[:_NAME_CHARS]), printable(one.why[:_WHY_CHARS])
+        failures.say(client=one.client, mechanism=one.mechanism, user=user, why=why)
 
     key = secrets.token_bytes(_KEY_BYTES)
     shared = key if environment.secret is None else environment.secret.derived(b"console sessions")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Literal, TypeAlias, get_args
 
-from pydantic import BaseModel, BeforeValidator
+from pydantic import BaseModel, BeforeValidator, Field
 
 from tailrace.access.acls import Acl, AclPermission, PatternType
 from tailrace.access.filters import AclFilter
@@ -87,14 +87,17 @@ class NewAcls(Wanted):
     data: Rows[NewAcl]
 
 
+_Name: TypeAlias = Annotated[Text, Field(min_length=1)]
+
+
 class AclQuery(Wanted):
-    """What a list or a deletion names; an empty text, or ANY, is all."""
+    """What a list or a deletion names; what it leaves out, or ANY, is all. An empty text is a mistake, not all."""
 
     resource_type: Annotated[_Resource | _ANY, BeforeValidator(_capitals)] = "ANY"
-    resource_name: Text = ""
+    resource_name: _Name | None = None
     pattern_type: Annotated[_Pattern | Literal["ANY", "MATCH"], BeforeValidator(_capitals)] = "ANY"
-    principal: Text = ""
-    host: Text = ""
+    principal: _Name | None = None
+    host: _Name | None = None
     operation: Annotated[_Operation | _ANY, BeforeValidator(_capitals)] = "ANY"
     permission: Annotated[_Permission | _ANY, BeforeValidator(_capitals)] = "ANY"
 
@@ -102,10 +105,10 @@ class AclQuery(Wanted):
         """As Kafka has it."""
         return AclFilter(
             ResourceType[self.resource_type],
-            self.resource_name or None,
+            self.resource_name,
             PatternType[self.pattern_type],
-            self.principal or None,
-            self.host or None,
+            self.principal,
+            self.host,
             AclOperation[self.operation],
             AclPermission[self.permission],
         )

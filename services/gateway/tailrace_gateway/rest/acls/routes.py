@@ -64,7 +64,7 @@ async def delete_acls(scope: InCluster, wanted: Annotated[AclQuery, Query()]) ->
 
 
 async def _listed(scope: ClusterScope, acls: Sequence[Acl], wanted: AclQuery) -> Response:
-    return await scope.listed("KafkaAclList", ("acls",), _rows(scope, acls), wanted.model_dump())
+    return await scope.listed("KafkaAclList", ("acls",), _rows(scope, acls), wanted.model_dump(exclude_unset=True))
 
 
 def _rows(scope: ClusterScope, acls: Sequence[Acl]) -> Iterator[AclResource]:

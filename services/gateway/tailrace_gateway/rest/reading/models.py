@@ -28,20 +28,27 @@ class RecordsQuery(BaseModel):
         str | None,
         Field(
             alias="from",
+            min_length=1,
             max_length=_PLACE_CHARS_MAX,
             description="earliest (default of a page), latest (default of a stream), an offset, -N for the last N "
             "records of each partition, or s@TIME: milliseconds since 1970 or ISO 8601",
         ),
     ] = None
     until: Annotated[
-        str | None, Field(max_length=_PLACE_CHARS_MAX, description="a time as in from; by default the page's own")
+        str | None,
+        Field(min_length=1, max_length=_PLACE_CHARS_MAX, description="a time as in from; by default the page's own"),
     ] = None
     partitions: Annotated[
-        str | None, Field(max_length=_CURSOR_CHARS_MAX, description="numbers and ranges, as 0,4-7; by default all")
+        str | None,
+        Field(min_length=1, max_length=_CURSOR_CHARS_MAX, description="numbers and ranges, as 0,4-7; by default all"),
     ] = None
     cursor: Annotated[
         str | None,
-        Field(max_length=_CURSOR_CHARS_MAX, description="PARTITION:OFFSET of each partition, from an earlier answer"),
+        Field(
+            min_length=1,
+            max_length=_CURSOR_CHARS_MAX,
+            description="PARTITION:OFFSET of each partition, from an earlier answer",
+        ),
     ] = None
     limit: Annotated[int, Field(ge=1, le=RECORDS_MAX, description="records of the answer")] = 100
     max_bytes: Annotated[

@@ -18,7 +18,7 @@ from tailrace.access.refused import AuthenticationRefused
 from tailrace.clock import ManualClock
 from tailrace.metadata.image import MetadataImage
 from tailrace.net.sasl.credentials import UserCredentials
-from tailrace_gateway.rest.access.rest_access import Login, RestAccess
+from tailrace_gateway.rest.access.rest_access import FailedLogin, Login, RestAccess
 from tailrace_gateway.rest.access.sessions import IDLE_SECONDS, MAX_SECONDS, RENEWED_AFTER_SECONDS, BrowserSessions
 from tailrace_gateway.rest.app import create_app
 from tailrace_gateway.rest.hosts import HostRules
@@ -80,13 +80,13 @@ def recorder() -> Recorder:
 
 
 @pytest.fixture
-def failures() -> list[str]:
+def failures() -> list[FailedLogin]:
     return []
 
 
 @pytest.fixture
 async def client(
-    backend: MemoryBackend, clock: TellingClock, recorder: Recorder, failures: list[str]
+    backend: MemoryBackend, clock: TellingClock, recorder: Recorder, failures: list[FailedLogin]
 ) -> AsyncIterator[httpx.AsyncClient]:
     async with browser(backend, clock, recorder, failures, "http") as made:
         yield made
@@ -94,7 +94,7 @@ async def client(
 
 @pytest.fixture
 async def secure(
-    backend: MemoryBackend, clock: TellingClock, recorder: Recorder, failures: list[str]
+    backend: MemoryBackend, clock: TellingClock, recorder: Recorder, failures: list[FailedLogin]
 ) -> AsyncIterator[httpx.AsyncClient]:
     """Over TLS, and with what browsers say of a page's requests."""
     async with browser(backend, clock, recorder, failures, "https") as made:
@@ -106,7 +106,7 @@ def browser(
     backend: MemoryBackend,
     clock: ManualClock,
     recorder: Recorder,
-    failures: list[str],
+    failures: list[FailedLogin],
     scheme: str,
     verifier: TokenVerifier | None = None,
 ) -> httpx.AsyncClient:
@@ -114,10 +114,14 @@ def browser(
         lambda: MetadataImage(scram={"alice": {SHA_512: credential("alice", "wonder:land")}}), SECRET
     )
     sessions = BrowserSessions(users, SECRET)
-    login = Login(OneUser(), sessions, DELAY_MS, lambda client, user: failures.append(user), verifier)
+    login = Login(OneUser(), sessions, DELAY_MS, failures.append, verifier)
     access = RestAccess(login=login, authorizer=recorder)
     app = create_app(backend, clock, random.Random(1), HostRules(["here"]), access)
     return httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url=f"{scheme}://here")
+
+
+def wrong_password(user: str) -> FailedLogin:
+    return FailedLogin("127.0.0.1", "BASIC", user, "Authentication failed: Invalid username or password")
 
 
 def basic(text: str) -> str:
@@ -151,13 +155,13 @@ async def test_the_user_is_the_principal_of_what_is_asked(client: httpx.AsyncCli
 
 
 async def test_a_wrong_password_is_told_and_answered_after_the_delay(
-    client: httpx.AsyncClient, clock: TellingClock, failures: list[str]
+    client: httpx.AsyncClient, clock: TellingClock, failures: list[FailedLogin]
 ) -> None:
     asking = asyncio.create_task(client.get("/v3/clusters", headers={"authorization": basic("alice:white rabbit")}))
     await clock.waited_for.wait()
     clock.advance(DELAY_MS - 1)
     await asyncio.sleep(0)
-    assert not asking.done() and failures == ["alice"]
+    assert not asking.done() and failures == [wrong_password("alice")]
     clock.advance(1)
     answer = await asking
     assert answer.status_code == 401 and "rabbit" not in answer.text
@@ -268,7 +272,7 @@ async def test_a_token_is_renewed_once_a_minute(secure: httpx.AsyncClient, clock
 
 
 async def test_a_wrong_password_is_answered_by_the_form_after_the_delay(
-    client: httpx.AsyncClient, clock: TellingClock, failures: list[str]
+    client: httpx.AsyncClient, clock: TellingClock, failures: list[FailedLogin]
 ) -> None:
     wrong = {"user": "<b>alice", "password": "white rabbit", "next": "/docs"}
     asking = asyncio.create_task(client.post("/login", data=wrong))
@@ -277,11 +281,11 @@ async def test_a_wrong_password_is_answered_by_the_form_after_the_delay(
     answer = await asking
     assert answer.status_code == 401 and "set-cookie" not in answer.headers
     assert "not right" in answer.text and 'value="/docs"' in answer.text
-    assert "rabbit" not in answer.text and "<b>" not in answer.text and failures == ["<b>alice"]
+    assert "rabbit" not in answer.text and "<b>" not in answer.text and failures == [wrong_password("<b>alice")]
 
 
 @pytest.mark.parametrize("body", [b"x" * 9000, b"user=%ff&password=x", "user=é".encode(), b"&a=" * 20])
-async def test_what_is_no_form_is_refused(client: httpx.AsyncClient, body: bytes, failures: list[str]) -> None:
+async def test_what_is_no_form_is_refused(client: httpx.AsyncClient, body: bytes, failures: list[FailedLogin]) -> None:
     assert (await client.post("/login", content=body)).status_code == 400
     assert failures == []
 
@@ -304,7 +308,7 @@ async def test_only_these_paths_need_no_login(client: httpx.AsyncClient, path: s
 
 @pytest.fixture
 async def with_tokens(
-    backend: MemoryBackend, clock: TellingClock, recorder: Recorder, failures: list[str]
+    backend: MemoryBackend, clock: TellingClock, recorder: Recorder, failures: list[FailedLogin]
 ) -> AsyncIterator[httpx.AsyncClient]:
     async with browser(backend, clock, recorder, failures, "http", OneToken()) as made:
         yield made
@@ -326,9 +330,10 @@ async def test_what_is_no_bearer_token_is_asked_again(with_tokens: httpx.AsyncCl
 
 
 async def test_a_bad_token_is_reported_and_answered_after_the_delay(
-    with_tokens: httpx.AsyncClient, clock: TellingClock, failures: list[str]
+    with_tokens: httpx.AsyncClient, clock: TellingClock, failures: list[FailedLogin]
 ) -> None:
     asking = asyncio.create_task(with_tokens.get(CLUSTERS, headers={"authorization": "Bearer bad"}))
     await clock.waited_for.wait()
     clock.advance(DELAY_MS)
-    assert (await asking).status_code == 401 and failures == [""]
+    assert (await asking).status_code == 401
+    assert failures == [FailedLogin("127.0.0.1", "OAUTHBEARER", "", "a bad signature")]

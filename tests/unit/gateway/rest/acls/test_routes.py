@@ -70,7 +70,7 @@ async def test_several_are_created_at_once_and_words_may_be_small(http: httpx.As
     ("query", "found"),
     [
         ({}, [WILDCARD, BOB, ALICE]),
-        ({"resource_type": "ANY", "principal": ""}, [WILDCARD, BOB, ALICE]),
+        ({"resource_type": "ANY"}, [WILDCARD, BOB, ALICE]),
         ({"resource_type": "group"}, []),
         ({"principal": "User:bob"}, [WILDCARD, BOB]),
         ({"operation": "read"}, [ALICE]),
@@ -97,6 +97,26 @@ async def test_a_deletion_of_everything_has_to_say_so(http: httpx.AsyncClient, b
     assert len(backend.asked) == asked
     gone = await http.delete(PLACE, params={"resource_type": "ANY"})
     assert fields(gone.json()["data"]) == [BOB, ALICE]
+
+
+@pytest.mark.parametrize("name", sorted(ALICE))
+async def test_an_empty_value_is_a_mistake_and_not_every_acl(
+    http: httpx.AsyncClient, backend: MemoryBackend, name: str
+) -> None:
+    """As of a shell variable that is not set."""
+    await http.post(f"{PLACE}:batch", json={"data": [ALICE, BOB]})
+    asked = len(backend.asked)
+    for method in ("GET", "DELETE"):
+        answer = await http.request(method, PLACE, params={"resource_type": "ANY", name: ""})
+        assert answer.status_code == 400 and name in answer.json()["message"], answer.text
+    assert len(backend.asked) == asked
+
+
+async def test_a_list_is_at_the_address_that_was_asked(http: httpx.AsyncClient) -> None:
+    for query in ("", "?principal=User%3Abob"):
+        metadata = (await http.get(PLACE + query)).json()["metadata"]
+        assert metadata["self"] == f"http://here{PLACE}{query}"
+        assert (await http.get(metadata["self"])).status_code == 200
 
 
 @pytest.mark.parametrize(

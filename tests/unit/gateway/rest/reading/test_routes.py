@@ -150,6 +150,7 @@ async def test_a_page_waits_for_a_record(http: httpx.AsyncClient, backend: Memor
         ({"until": "later"}, "expected milliseconds"),
         ({"partitions": "x"}, "partitions:"),
         ({"cursor": "x"}, "cursor:"),
+        *[({name: ""}, name) for name in ("from", "until", "partitions", "cursor", "filter")],
         ({"cursor": "0:1", "from": "1"}, "one place to begin"),
         ({"cursor": "0:1", "partitions": "0"}, "the cursor names them"),
         ({"limit": "0"}, "greater than"),
