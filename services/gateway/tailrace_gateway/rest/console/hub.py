@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager
 from http import HTTPStatus
@@ -15,9 +16,8 @@ from random import Random
 from typing import Final, NamedTuple
 
 from tailrace.clock import Cancellable, Clock
-from tailrace.errors import ApiError
-from tailrace_gateway.rest.console.rows import PartRows, Row
-from tailrace_gateway.rest.errors import RestError, as_rest_error, plain
+from tailrace_gateway.rest.console.rows import PartRows, Row, RowChange
+from tailrace_gateway.rest.errors import as_rest_error, plain
 
 STREAM_MS: Final = 25_000  # less than a request may take; the page asks again from where it is
 BEAT_MS: Final = 2_000
@@ -26,6 +26,7 @@ KEPT_MS: Final = 30_000  # after the last page went away
 EVENT_ROWS: Final = 1_000
 PARTS_MAX: Final = 64
 HUBS_MAX: Final = 16
+_LOG: Final = logging.getLogger(__name__)
 
 
 class LookResult(NamedTuple):
@@ -113,14 +114,14 @@ class Hub:
             said: tuple[bool, str, str] | None = part.confirmed_ms is None, part.failure, part.note
             try:
                 found = await part.look()
-            except (RestError, ApiError, TimeoutError, OSError) as error:
-                part.failure = as_rest_error(_known(error)).message
-            else:
-                part.failure, part.note, wait_ms = "", found.note, found.wait_ms
-                part.confirmed_ms = self._clock.monotonic_ms()
                 if part.rows.replace(found.rows, self._revision + 1):
                     self._revision += 1
                     said = None
+            except Exception as error:  # noqa: BLE001 - a task that ended would leave its rows as they are, unseen
+                part.failure = _failure_of(error, part.failure)
+            else:
+                part.failure, part.note, wait_ms = "", found.note, found.wait_ms
+                part.confirmed_ms = self._clock.monotonic_ms()
             part.due_ms = self._clock.monotonic_ms() + wait_ms
             if said != (part.confirmed_ms is None, part.failure, part.note):
                 changed, self._changed = self._changed, asyncio.Event()
@@ -136,7 +137,7 @@ class Hub:
                 change, revision = rows.since(known), rows.revision
                 seen[name] = revision
                 if change:
-                    for event in _row_events(name, change.reset, change.rows, change.gone, revision):
+                    for event in self._row_events(name, change, revision):
                         yield event
             yield self._beat(seen)
             if self._clock.monotonic_ms() - began_ms > STREAM_MS:
@@ -145,6 +146,14 @@ class Hub:
                 async with asyncio.timeout(BEAT_MS / 1000):
                     await changed.wait()
                     await self._clock.sleep(COALESCED_MS)
+
+    def _row_events(self, name: str, change: RowChange, revision: int) -> Iterator[bytes]:
+        """Events of EVENT_ROWS rows at most; only the last one has the revision, so that a cut stream begins again."""
+        for first in range(0, max(len(change.rows), 1), EVENT_ROWS):
+            last = first + EVENT_ROWS >= len(change.rows)
+            rows = change.rows[first : first + EVENT_ROWS]
+            data = {"hub": self.name, "part": name, "reset": change.reset and not first, "rows": rows}
+            yield _event("rows", {**data, "gone": change.gone if last else [], "revision": revision if last else None})
 
     def _beat(self, names: Mapping[str, int]) -> bytes:
         now_ms = self._clock.monotonic_ms()
@@ -156,19 +165,22 @@ class Hub:
         return _event("beat", {"hub": self.name, "parts": ages})
 
 
+def _failure_of(error: Exception, before: str) -> str:
+    """What a page shows. A bug is logged when it is new, not at every look."""
+    try:
+        return as_rest_error(_known(error)).message
+    except Exception as bug:  # noqa: BLE001 - an error that has no translation is raised again
+        failure = f"This gateway failed to look ({type(bug).__name__}); its log says where."
+        if failure != before:
+            _LOG.error("console: a look failed", exc_info=bug)
+        return failure
+
+
 def _known(error: Exception) -> Exception:
     """An error of a socket is a connection that was lost."""
     if isinstance(error, OSError) and not isinstance(error, TimeoutError | ConnectionError):
         return ConnectionError(str(error))
     return error
-
-
-def _row_events(name: str, reset: bool, rows: list[tuple[str, Row]], gone: list[str], revision: int) -> Iterator[bytes]:
-    """Events of EVENT_ROWS rows at most; only the last one has the revision, so that a cut stream begins again."""
-    for first in range(0, max(len(rows), 1), EVENT_ROWS):
-        last = first + EVENT_ROWS >= len(rows)
-        data = {"part": name, "reset": reset and not first, "rows": rows[first : first + EVENT_ROWS]}
-        yield _event("rows", {**data, "gone": gone if last else [], "revision": revision if last else None})
 
 
 def _event(kind: str, data: object) -> bytes:

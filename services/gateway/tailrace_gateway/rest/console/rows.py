@@ -34,11 +34,11 @@ class PartRows:
         self.revision = 0
 
     def replace(self, rows: Mapping[str, Row], revision: int) -> bool:
-        """Takes the rows as they are now; False where none of them is new, other or gone."""
+        """Takes the rows as they are now. True where they are a new revision, as the first ones always are."""
         if rows is self._source:
             return False
         self._source = rows
-        changed = False
+        changed = not self.revision
         for key, row in rows.items():
             known = self._rows.get(key)
             if known is not None and known[1] == row:
@@ -54,7 +54,7 @@ class PartRows:
         while len(self._gone) > GONE_MAX:
             oldest = next(iter(self._gone))
             self._forgotten = self._gone.pop(oldest)
-        if changed or not self.revision:
+        if changed:
             self.revision = revision
         return changed
 

@@ -13,6 +13,7 @@ import pytest
 from support.waiting import turns_until
 from tailrace.clock import ManualClock
 from tailrace_gateway.rest.console.hub import (
+    BEAT_MS,
     EVENT_ROWS,
     HUBS_MAX,
     KEPT_MS,
@@ -74,12 +75,37 @@ async def test_a_page_is_sent_the_rows_and_then_what_changes(cluster: Cluster, c
         await turns_until(lambda: cluster.looks)
         events = hub.events({"part": 0})
         first = await next_of(events, "rows")
-        assert (first["reset"], first["rows"]) == (True, [["a", {"n": 1}]])
+        assert (first["hub"], first["reset"], first["rows"]) == ("one", True, [["a", {"n": 1}]])
         cluster.rows["b"] = {"n": 2}
         clock.advance(1_000)
         second = await next_of(events, "rows")
         assert (second["reset"], second["rows"], second["gone"]) == (False, [["b", {"n": 2}]], [])
         assert second["revision"] > first["revision"]
+
+
+async def test_a_row_after_a_first_look_that_found_none_is_sent(cluster: Cluster, clock: ManualClock) -> None:
+    cluster.rows = {}
+    hub = Hub(cluster.looks_of, clock, "one")
+    with hub.watched({"part": 0}):
+        await turns_until(lambda: cluster.looks)
+        events = hub.events({"part": 0})
+        first = await next_of(events, "rows")
+        assert (first["reset"], first["rows"], first["revision"]) == (True, [], 1)
+        cluster.rows = {"a": {"n": 1}}
+        clock.advance(1_000)
+        second = await next_of(events, "rows")
+        assert (second["reset"], second["rows"], second["revision"]) == (False, [["a", {"n": 1}]], 2)
+
+
+async def test_parts_that_begin_empty_and_full_never_share_a_revision(cluster: Cluster, clock: ManualClock) -> None:
+    empty = Cluster()
+    empty.rows = {}
+    hub = Hub(lambda name: (empty if name == "empty" else cluster).looks_of(name), clock, "one")
+    with hub.watched({"empty": 0, "full": 0}):
+        await turns_until(lambda: cluster.looks and empty.looks)
+        events = hub.events({"empty": 0, "full": 0})
+        first, second = await next_of(events, "rows"), await next_of(events, "rows")
+        assert sorted([first["revision"], second["revision"]]) == [1, 2]
 
 
 async def test_pages_that_watch_the_same_part_ask_once(cluster: Cluster, clock: ManualClock) -> None:
@@ -117,6 +143,25 @@ async def test_a_part_that_fails_keeps_its_rows_and_says_why_and_how_old_it_is(
         beat = await next_of(events, "beat")
         assert beat["parts"]["part"]["age_ms"] == 5_000
         assert beat["parts"]["part"]["failure"].startswith("The cluster did not answer in time")
+
+
+@pytest.mark.parametrize("error", [KeyError(7), ValueError()])
+async def test_a_look_with_an_error_that_has_no_translation_is_shown_logged_once_and_repeated(
+    cluster: Cluster, clock: ManualClock, caplog: pytest.LogCaptureFixture, error: Exception
+) -> None:
+    cluster.failure = error
+    hub = Hub(cluster.looks_of, clock, "one")
+    with hub.watched({"part": 0}):
+        await turns_until(lambda: cluster.looks)
+        events = hub.events({"part": 0})
+        assert (await next_of(events, "beat"))["parts"]["part"]["failure"].startswith("This gateway failed")
+        clock.advance(BEAT_MS)
+        await turns_until(lambda: cluster.looks == 2)
+        assert [record.exc_info is not None for record in caplog.records] == [True]
+        cluster.failure = None
+        clock.advance(BEAT_MS)
+        assert (await next_of(events, "rows"))["rows"] == [["a", {"n": 1}]]
+        assert (await next_of(events, "beat"))["parts"]["part"]["failure"] == ""
 
 
 async def test_many_rows_are_many_events_and_the_last_alone_has_the_revision(

@@ -99,6 +99,10 @@ function take(event) {
   const data = JSON.parse(second.slice("data: ".length));
   streamFailure.value = "";
   heardAt.value = now.value = Date.now();
+  if (data.hub !== hub) {
+    hub = data.hub;
+    for (const kept of parts.values()) kept.revision = 0; // another hub's revisions say nothing here
+  }
   if (first === "event: rows") takeRows(data);
   else takeBeat(data);
 }
@@ -115,7 +119,6 @@ function takeRows({ part: name, reset, rows, gone, revision }) {
 }
 
 function takeBeat(data) {
-  hub = data.hub;
   const at = Date.now();
   for (const [name, { age_ms, failure, note }] of Object.entries(data.parts)) {
     const into = part(name);
