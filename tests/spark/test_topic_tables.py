@@ -33,7 +33,7 @@ from support.waiting import until
 from tailrace.tables.batch import Batch
 from tailrace.tables.delta import DeltaStore
 from tailrace.tables.fields.json_fields import decode
-from tailrace.tables.fields.registry import HttpRegistry, RegisteredSchemas
+from tailrace.tables.fields.registry import HttpRegistry, RegisteredSchemas, RegistryDecoder
 from tailrace.tables.store import CommitConflict, StoreFailure, TopicStore
 
 VALUES = ([{"a": 1}, b"no", {"a": "x"}, {"b": 1.5}], [{"a": 2}, {"a": 3, "b": 1}, b"[]"])
@@ -185,7 +185,7 @@ async def test_all_readers_see_the_columns_of_avro_records(spark: SparkSession, 
     target = io.BytesIO()
     fastavro.schemaless_writer(target, fastavro.parse_schema(schema), row)
     with schema_registry({"7": {"schema": json.dumps(schema)}}) as url:
-        decode_avro = RegisteredSchemas(HttpRegistry(url)).decode
+        decode_avro = RegistryDecoder(RegisteredSchemas(HttpRegistry(url)), lambda: 0.0).decode
         cluster = JsonCluster([framed(7, target.getvalue()), framed(8, b"")])
         await fill(cluster, DeltaStore(location, "t", TOPIC_ID), decode=decode_avro)
     assert rows_for_all(spark, f"{location}/tables/t") == rows_for_all(spark, f"{location}/dead-letters/t") == 1

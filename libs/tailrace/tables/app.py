@@ -72,7 +72,8 @@ async def _open(options: TableOptions, log: FilteringBoundLogger, metrics: Table
     from tailrace.tables.fields.registry import HttpRegistry, RegisteredSchemas
 
     registered = RegisteredSchemas(HttpRegistry(*options.registry)) if options.registry else None
-    decoders = Decoders(registered)
+    clock = SystemClock()
+    decoders = Decoders(clock.monotonic_ms, registered)
 
     def store_of(topic: TableTopic) -> DeltaStore:
         return DeltaStore(options.location, topic.name, topic.topic_id)
@@ -82,9 +83,7 @@ async def _open(options: TableOptions, log: FilteringBoundLogger, metrics: Table
 
     nodes = BootstrapNodes(options.bootstrap, options.settings)
     try:
-        yield TableService(
-            nodes, store_of, decode_of, SystemClock(), random.Random(), log, metrics, in_thread, options.topics
-        )
+        yield TableService(nodes, store_of, decode_of, clock, random.Random(), log, metrics, in_thread, options.topics)
     finally:
         await nodes.close()
 

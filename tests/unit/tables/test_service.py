@@ -45,7 +45,7 @@ class Stores:
 
 
 def decode_of(topic: TableTopic) -> Decode:
-    return Decoders().of(topic.value_format, topic.value_schema)
+    return Decoders(lambda: 0.0).of(topic.value_format, topic.value_schema)
 
 
 def service(cluster: JsonCluster, stores: Stores, registry: CollectorRegistry | None = None) -> TableService:

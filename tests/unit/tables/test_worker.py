@@ -24,7 +24,7 @@ from tailrace.errors import ApiError, ErrorCode
 from tailrace.tables.batch import Batch
 from tailrace.tables.fields.field import SchemaFailure
 from tailrace.tables.fields.json_fields import decode
-from tailrace.tables.fields.registry import RegisteredSchemas
+from tailrace.tables.fields.registry import RegisteredSchemas, RegistryDecoder
 from tailrace.tables.store import CommitConflict, MemoryTables, StoreFailure
 
 VALUES = ([{"a": 1}, b"no", {"a": "x"}, {"b": 1.5}], [{"a": 2}, {"a": 3, "b": 1}, b"[]"])
@@ -136,7 +136,7 @@ async def test_avro_records_whose_schema_fails_at_any_step_are_each_there_once(f
 
             try:
                 store = FailingStore(memory_store(tables), step)
-                await fill(cluster, store, decode=RegisteredSchemas(get).decode)
+                await fill(cluster, store, decode=RegistryDecoder(RegisteredSchemas(get), lambda: 0.0).decode)
             except (StoreFailure, SchemaFailure):
                 continue
     assert kept(tables) == ([(0, 0), (0, 3)], [(0, 1), (0, 2), (0, 4)])

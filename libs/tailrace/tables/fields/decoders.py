@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from tailrace.tables.fields import json_fields
 from tailrace.tables.fields.avro_fields import AvroSchema, BadSchema
 from tailrace.tables.fields.field import JSON, Decode, SchemaFailure
-from tailrace.tables.fields.registry import RegisteredSchemas
+from tailrace.tables.fields.registry import RegisteredSchemas, RegistryDecoder
 
 
 class Decoders:
     """Decoders share what is known of the registry; registered: None where the worker has no registry."""
 
-    def __init__(self, registered: RegisteredSchemas | None = None) -> None:
+    def __init__(self, monotonic_ms: Callable[[], float], registered: RegisteredSchemas | None = None) -> None:
+        self._monotonic_ms = monotonic_ms
         self._registered = registered
 
     def of(self, value_format: str, schema: str) -> Decode:
@@ -21,7 +24,7 @@ class Decoders:
         if not schema:
             if self._registered is None:
                 raise SchemaFailure("Avro without a schema in the topic's configs needs --schema-registry")
-            return self._registered.decode
+            return RegistryDecoder(self._registered, self._monotonic_ms).decode
         try:
             return AvroSchema(schema).decode
         except BadSchema as bad:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import base64
 import json
+import threading
 import urllib.error
 import urllib.request
+from collections import OrderedDict
 from collections.abc import Callable
 from http.client import HTTPException
 from typing import Final
@@ -17,7 +19,9 @@ Get = Callable[[str], tuple[int, bytes]]  # of a path the status and the body; r
 
 _TIMEOUT_S: Final = 10
 _MOST_BYTES: Final = 1 << 20  # of an answer
-_MOST_SCHEMAS: Final = 1_000  # that are kept
+_MOST_SCHEMAS: Final = 1_000  # that are kept: those used last
+_UNKNOWN_MS: Final = 10_000  # until an id is asked for again: the replica that did not know it may have been behind
+_MOST_UNKNOWN: Final = 100  # ids of one topic that are asked for in vain within that time
 _MAGIC: Final = 0
 _PREFIX_BYTES: Final = 5  # magic byte and id
 _SCHEMA_NOT_FOUND: Final = 40403
@@ -57,34 +61,36 @@ class HttpRegistry:
 
 
 class RegisteredSchemas:
-    """Decodes values in Confluent's wire format: a zero byte, the schema's id in four bytes, the Avro value."""
+    """The schemas of a registry, for the decoders of all topics and their threads."""
 
     def __init__(self, get: Get) -> None:
         self._get = get
-        self._known: dict[int, AvroSchema | str] = {}  # a schema, or why there is none
+        self._lock = threading.Lock()
+        self._known: OrderedDict[int, AvroSchema | str] = OrderedDict()
 
-    def decode(self, value: bytes | None) -> Fields:
-        """Raises Undecodable where there is no such schema, and SchemaFailure where the registry is away."""
-        if value is None:
-            return {}
-        if len(value) < _PREFIX_BYTES or value[0] != _MAGIC:
-            raise Undecodable("no schema id: the value does not begin with a zero byte and four bytes")
-        number = int.from_bytes(value[1:_PREFIX_BYTES], "big")
-        if (schema := self._known.get(number)) is None:
-            schema = self._ask(number)
-            if len(self._known) >= _MOST_SCHEMAS:
-                self._known.clear()
-            self._known[number] = schema
-        if isinstance(schema, str):
-            raise Undecodable(schema)
-        return schema.decode(value[_PREFIX_BYTES:])
+    def known(self, number: int) -> AvroSchema | str | None:
+        """A schema that was asked for before, or why it makes no rows; None of one that was not."""
+        with self._lock:
+            if number in self._known:
+                self._known.move_to_end(number)
+            return self._known.get(number)
 
-    def _ask(self, number: int) -> AvroSchema | str:
+    def ask(self, number: int) -> AvroSchema | str | None:
+        """The same from the registry; None where it does not know the id. Raises SchemaFailure where it is away."""
+        schema = self._ask(number)
+        if schema is not None:
+            with self._lock:
+                self._known[number] = schema
+                if len(self._known) > _MOST_SCHEMAS:
+                    self._known.popitem(last=False)
+        return schema
+
+    def _ask(self, number: int) -> AvroSchema | str | None:
         status, body = self._get(f"/schemas/ids/{number}")
         try:
             answer = json.loads(body)
             if status == 404 and answer["error_code"] == _SCHEMA_NOT_FOUND:
-                return f"the schema registry has no schema {number}"
+                return None
             if status != 200:
                 raise SchemaFailure(f"the schema registry answers {status}")
             text, kind, others = answer["schema"], answer.get("schemaType", "AVRO"), answer.get("references")
@@ -98,3 +104,39 @@ class RegisteredSchemas:
             return AvroSchema(text)
         except BadSchema as bad:
             return f"schema {number}: {bad}"
+
+
+class RegistryDecoder:
+    """Decodes a topic's values in Confluent's wire format: a zero byte, the schema's id in four bytes, the Avro value.
+
+    Of made-up ids only a few are asked for: each blocks the worker of the topic.
+    """
+
+    def __init__(self, schemas: RegisteredSchemas, monotonic_ms: Callable[[], float]) -> None:
+        self._schemas = schemas
+        self._monotonic_ms = monotonic_ms
+        self._unknown: dict[int, float] = {}  # ids that the registry does not know, until when; the oldest first
+
+    def decode(self, value: bytes | None) -> Fields:
+        """Raises Undecodable where there is no such schema, and SchemaFailure where the registry is away."""
+        if value is None:
+            return {}
+        if len(value) < _PREFIX_BYTES or value[0] != _MAGIC:
+            raise Undecodable("no schema id: the value does not begin with a zero byte and four bytes")
+        number = int.from_bytes(value[1:_PREFIX_BYTES], "big")
+        schema = self._schemas.known(number) or self._learn(number)
+        if isinstance(schema, str):
+            raise Undecodable(schema)
+        return schema.decode(value[_PREFIX_BYTES:])
+
+    def _learn(self, number: int) -> AvroSchema | str:
+        now_ms = self._monotonic_ms()
+        while self._unknown and self._unknown[oldest := next(iter(self._unknown))] <= now_ms:
+            del self._unknown[oldest]
+        if number not in self._unknown:
+            if len(self._unknown) >= _MOST_UNKNOWN:
+                return f"schema {number} was not asked for: the schema registry did not know {_MOST_UNKNOWN} others"
+            if (schema := self._schemas.ask(number)) is not None:
+                return schema
+            self._unknown[number] = now_ms + _UNKNOWN_MS
+        return f"the schema registry has no schema {number}"
