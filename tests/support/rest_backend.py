@@ -113,6 +113,9 @@ class MemoryBackend:
         finally:
             self.runs = False
 
+    async def run_reading(self, work: Callable[[], T]) -> T:
+        return await self.run(work)
+
     def log_dir_marks(self, total_bytes: int) -> Marks:
         return marks(total_bytes, AUTOMATIC, AUTOMATIC)
 

@@ -5,9 +5,9 @@ Reading goes on where it stopped: the cursors stand behind the last record that 
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from functools import partial
-from itertools import islice
 from typing import Final, NamedTuple, Protocol, TypeVar
 
 from tailrace.clock import Clock
@@ -16,7 +16,7 @@ from tailrace.reading.reader import TopicReader
 from tailrace.records.record import Record
 
 _POLL_MS: Final = 1_000
-_RECORDS_AT_ONCE: Final = 500  # then others that need the thread have their turn
+_TAKE_MS: Final = 250  # then others that need the thread have their turn
 _RECORD_BYTES: Final = 16  # of a record without key, value and headers
 T = TypeVar("T")
 Matches = Callable[[int, Record], bool]
@@ -71,7 +71,7 @@ class WindowReader:
         Raises what the reader raises, and the error of a damaged batch where nothing was found before it.
         """
         began_ms = self._clock.monotonic_ms()
-        window = _Window(bounds, self._matches)
+        window = _Window(bounds, self._matches, self._clock, began_ms + bounds.time_ms)
         waits = any(cursor.end is None for cursor in self._cursors)
         while not window.is_full:
             spent_ms = self._clock.monotonic_ms() - began_ms
@@ -83,10 +83,9 @@ class WindowReader:
                 waits = True
                 for cursor in self._cursors:
                     cursor.end = None
-            polled = await self._reader.poll(round(max(1, min(_POLL_MS, wait_ms - spent_ms))) if waits else 0)
+            max_wait_ms = round(max(1, min(_POLL_MS, wait_ms - spent_ms))) if waits else 0
             try:
-                while await self._run(partial(window.take, polled)):
-                    pass
+                await self._take(window, await self._reader.poll(max_wait_ms))
             except Exception:
                 if not window.found:
                     raise
@@ -95,15 +94,25 @@ class WindowReader:
         self.scanned_bytes += window.scanned_bytes
         return window.found
 
+    async def _take(self, window: _Window, polled: Iterator[tuple[int, Record]]) -> None:
+        try:
+            await self._run(partial(window.take, polled))
+        except asyncio.CancelledError:
+            window.is_given_up = True
+            raise
+
     async def close(self) -> None:
         """Gives up what is on its way."""
         await self._reader.close()
 
 
 class _Window:
-    def __init__(self, bounds: Bounds, matches: Matches | None) -> None:
+    def __init__(self, bounds: Bounds, matches: Matches | None, clock: Clock, end_ms: float) -> None:
         self._bounds = bounds
         self._matches = matches
+        self._clock = clock
+        self._end_ms = end_ms
+        self.is_given_up = False  # a thread is not told otherwise
         self.found: list[FoundRecord] = []
         self.found_bytes = 0
         self.scanned_records = 0
@@ -119,19 +128,20 @@ class _Window:
             or self.scanned_bytes >= bounds.scanned_bytes
         )
 
-    def take(self, polled: Iterator[tuple[int, Record]]) -> bool:
-        """Takes some records; whether there are more that may be taken. What is left is fetched again."""
-        before = self.scanned_records
-        for partition, record in islice(polled, _RECORDS_AT_ONCE):
+    def take(self, polled: Iterator[tuple[int, Record]]) -> None:
+        """Takes records for some time. What is left is fetched again: nothing decoded is kept while others work."""
+        until_ms = min(self._end_ms, self._clock.monotonic_ms() + _TAKE_MS)
+        for partition, record in polled:
+            if self.is_given_up:
+                return
             size = size_of(record)
             self.scanned_records += 1
             self.scanned_bytes += size
             if self._matches is None or self._matches(partition, record):
                 self.found.append(FoundRecord(partition, record))
                 self.found_bytes += size
-            if self.is_full:
-                return False
-        return self.scanned_records - before == _RECORDS_AT_ONCE
+            if self.is_full or self._clock.monotonic_ms() >= until_ms:
+                return
 
 
 def size_of(record: Record) -> int:

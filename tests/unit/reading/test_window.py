@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
@@ -12,7 +13,7 @@ from tailrace.errors import ApiError
 from tailrace.reading.reader import TopicReader
 from tailrace.reading.start import EARLIEST, LATEST, LATEST_TIMESTAMP
 from tailrace.reading.window import Bounds, FoundRecord, Matches, WindowReader, size_of
-from tailrace.records.record import Record
+from tailrace.records.record import Record, build
 
 T = TypeVar("T")
 ALL = Bounds(1_000, 1 << 20, 1_000, 1 << 20, 60_000)
@@ -80,6 +81,68 @@ async def test_a_window_ends_when_its_time_is_over() -> None:
 
     reading = await window(Slow(100), clock)
     assert 0 < len(await reading.read(ALL._replace(time_ms=50))) < 100
+    await reading.close()
+
+
+class Batches(Cluster):
+    """A cluster in which each Fetch finds a batch of ten records."""
+
+    def _row(self, part: Any) -> Any:
+        row = super()._row(part)
+        base = part.fetch_offset - part.fetch_offset % 10
+        row.records = bytes(build([Record(value=b"%d" % (base + n)) for n in range(10)], base_offset=base))
+        return row
+
+
+async def test_a_window_ends_in_the_middle_of_a_batch_when_its_time_is_over() -> None:
+    clock = Clock()
+
+    def slow(partition: int, record: Record) -> bool:
+        clock.advance(100)
+        return False
+
+    reading = await window(Batches(20), clock, slow)
+    assert await reading.read(ALL._replace(time_ms=150)) == []
+    assert reading.positions == {0: 2}
+    await reading.close()
+
+
+async def test_no_batch_is_kept_while_others_have_the_thread() -> None:
+    clock, cluster = Clock(), Batches(20)
+    taken: list[int] = []
+
+    def slow(partition: int, record: Record) -> bool:
+        clock.advance(100)
+        taken.append(record.offset)
+        return True
+
+    reading = await window(cluster, clock, slow)
+    assert len(await reading.read(ALL)) == 20
+    assert taken == list(range(20))
+    assert len(cluster.fetched) == 8  # 3 records of each answer, 4 at the end of a batch
+    await reading.close()
+
+
+async def test_what_is_given_up_is_not_evaluated() -> None:
+    taken: list[int] = []
+    works: list[Callable[[], Any]] = []
+
+    async def never(work: Callable[[], T]) -> T:
+        works.append(work)
+        raise asyncio.CancelledError
+
+    def taking(partition: int, record: Record) -> bool:
+        taken.append(record.offset)
+        return True
+
+    clock, cluster = Clock(), Batches(20)
+    reader = TopicReader(cluster, clock, "t", patience_ms=1_000)
+    cursors = await reader.find(EARLIEST, until=LATEST_TIMESTAMP)
+    reading = WindowReader(reader, cursors, clock, never, taking)
+    with pytest.raises(asyncio.CancelledError):
+        await reading.read(ALL)
+    works[0]()  # the thread comes to it later
+    assert taken == []
     await reading.close()
 
 

@@ -73,6 +73,10 @@ class AdminBackend(Protocol):
         """Does long work on what never changes, as an image or an answer, in a thread."""
         ...
 
+    async def run_reading(self, work: Callable[[], T]) -> T:
+        """The same for a reading of records, in a thread that readings alone use: others do not wait for a filter."""
+        ...
+
     def log_dir_marks(self, total_bytes: int) -> Marks:
         """Where a broker's disk of that size begins to slow and to refuse its producers."""
         ...

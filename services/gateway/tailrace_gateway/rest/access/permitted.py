@@ -93,6 +93,9 @@ class PermittedAdmin:
     async def run(self, work: Callable[[], T]) -> T:
         return await self._backend.run(work)
 
+    async def run_reading(self, work: Callable[[], T]) -> T:
+        return await self._backend.run_reading(work)
+
     def log_dir_marks(self, total_bytes: int) -> Marks:
         return self._backend.log_dir_marks(total_bytes)
 

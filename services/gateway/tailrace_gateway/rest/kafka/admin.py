@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any
 
@@ -73,6 +75,7 @@ class GatewayAdmin:
         self._log_dir_marks = log_dir_marks
         self._clients: dict[Address, Client] = {}
         self._large = Large()  # not the gateway's: an operator does not wait behind what clients ask for
+        self._readings = ThreadPoolExecutor(1, "readings")
 
     def image(self) -> MetadataImage:
         return self._gateway.image
@@ -91,6 +94,9 @@ class GatewayAdmin:
 
     async def run(self, work: Callable[[], T]) -> T:
         return await self._large.run(work)
+
+    async def run_reading(self, work: Callable[[], T]) -> T:
+        return await asyncio.get_running_loop().run_in_executor(self._readings, work)
 
     def log_dir_marks(self, total_bytes: int) -> Marks:
         return self._log_dir_marks(total_bytes)
@@ -230,5 +236,6 @@ class GatewayAdmin:
         return await self._client(address).ask(message, timeout_ms=timeout_ms, version=version)
 
     async def close(self) -> None:
+        self._readings.shutdown(wait=False, cancel_futures=True)
         for client in self._clients.values():
             await client.close()

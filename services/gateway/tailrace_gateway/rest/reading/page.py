@@ -24,7 +24,7 @@ async def page(scope: ClusterScope, here: tuple[Part, ...], wish: ReadingWish, q
         found = await reading.window.read(bounds, query.wait_ms)
     at_end = all(reading.window.positions[index] >= (end or 0) for index, end in reading.ends.items())
     url = scope.url(*here)
-    return await scope.backend.run(partial(_page, url, at_end, wish, query, reading, found))
+    return await scope.backend.run_reading(partial(_page, url, at_end, wish, query, reading, found))
 
 
 def filter_state(reading: Reading) -> dict[str, object]:

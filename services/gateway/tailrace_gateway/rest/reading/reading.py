@@ -93,7 +93,7 @@ def _partitions(partition: int | None, listed: str | None, positions: dict[int, 
 async def open_reading(scope: ClusterScope, wish: ReadingWish) -> AsyncIterator[Reading]:
     """Raises RestError for an offset outside of the log, and what the reader raises."""
     gaps: list[Gap] = []
-    matches = await scope.backend.run(partial(_filter_of, wish))  # its library is imported by the first one
+    matches = await scope.backend.run_reading(partial(_filter_of, wish))  # its library is imported by the first one
     connections = scope.backend.connect_for(wish.topic)
     reader = TopicReader(
         ImageNodes(scope.backend, connections, scope.topic(wish.topic).topic_id),
@@ -108,7 +108,7 @@ async def open_reading(scope: ClusterScope, wish: ReadingWish) -> AsyncIterator[
         cursors = await _cursors(reader, wish)
         starts = {cursor.partition: cursor.offset for cursor in cursors}
         ends = {cursor.partition: cursor.end for cursor in cursors}
-        window = WindowReader(reader, cursors, scope.clock, scope.backend.run, matches)
+        window = WindowReader(reader, cursors, scope.clock, scope.backend.run_reading, matches)
         yield Reading(window, starts, ends, gaps, matches)
     finally:
         await reader.close()

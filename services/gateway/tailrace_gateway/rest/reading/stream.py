@@ -94,7 +94,7 @@ async def events(scope: ClusterScope, wish: ReadingWish, query: RecordsQuery) ->
         try:
             while scope.clock.monotonic_ms() - began_ms < STREAM_MS_MAX:
                 found = await reading.window.read(bounds, HEARTBEAT_MS)
-                yield await scope.backend.run(partial(_group, wish, reading, found)) if found else _HEARTBEAT
+                yield await scope.backend.run_reading(partial(_group, wish, reading, found)) if found else _HEARTBEAT
                 if wish.filter is not None:
                     yield _progress(reading)
         except Exception as wrong:  # noqa: BLE001 — the status is sent

@@ -1,7 +1,9 @@
-"""Which quota service the REST API asks, and what it says where that one cannot tell."""
+"""Which quota service the REST API asks, what it says where that one cannot tell, and the thread of readings."""
 
 from __future__ import annotations
 
+import asyncio
+import threading
 from types import SimpleNamespace
 from typing import Any
 from uuid import UUID
@@ -62,3 +64,14 @@ async def test_a_quota_service_of_an_older_version_is_not_said_to_be_away(monkey
 async def test_that_none_answers_is_said_where_none_does(monkeypatch: pytest.MonkeyPatch) -> None:
     refused, _ = await asked(monkeypatch, Disconnected("gone"), TimeoutError())
     assert (refused.code, refused.message) == (ErrorCode.COORDINATOR_NOT_AVAILABLE, "No quota service answers.")
+
+
+async def test_a_reading_holds_up_no_other_answer() -> None:
+    gateway: Any = SimpleNamespace(image=MetadataImage(), boot_id="boot", secret=None)
+    backend = admin.GatewayAdmin(gateway, lambda: ("h", 0))
+    go_on = threading.Event()
+    reading = asyncio.create_task(backend.run_reading(go_on.wait))
+    assert await backend.run(lambda: "topics") == "topics"
+    go_on.set()
+    assert await reading
+    await backend.close()
