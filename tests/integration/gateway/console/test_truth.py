@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -13,6 +14,7 @@ from support.browser import MemoryGateway, Window
 from support.rest_backend import MemoryBackend
 from tailrace.metadata.image import BrokerImage, PartitionImage
 from tailrace.wire.messages import (
+    DescribeOpenTransactionsRequest,
     DescribeOpenTransactionsResponse,
     DescribeQuotaUsageResponse,
     ListTransactionsResponse,
@@ -94,6 +96,37 @@ def test_a_problem_is_named_and_ends_the_good_verdict_while_the_page_is_open(
     change(backend)
     await_problem(window, sentence)
     window.verdict(level)
+
+
+def test_transactions_that_are_not_known_end_the_good_verdict(window: Window, backend: MemoryBackend) -> None:
+    window.go("overview")
+    window.verdict("good")
+    asked = backend.ask_broker
+
+    async def refused(node_id: int, message: Any, *arguments: Any, **named: Any) -> Any:
+        if isinstance(message, DescribeOpenTransactionsRequest):
+            raise TimeoutError
+        return await asked(node_id, message, *arguments, **named)
+
+    backend.ask_broker = refused  # type: ignore[method-assign]
+    await_problem(window, "Not known of the partitions of broker 0, 1: no answer.")
+    window.verdict("warn")
+    backend.ask_broker = asked  # type: ignore[method-assign]
+    window.verdict("good")
+
+
+def test_nothing_is_said_before_transactions_were_looked_at(window: Window, backend: MemoryBackend) -> None:
+    asked, never = backend.ask_broker, asyncio.Event()
+
+    async def silent(node_id: int, message: Any, *arguments: Any, **named: Any) -> Any:
+        if isinstance(message, DescribeOpenTransactionsRequest):
+            await never.wait()
+        return await asked(node_id, message, *arguments, **named)
+
+    backend.ask_broker = silent  # type: ignore[method-assign]
+    page = window.go("overview")
+    page.get_by_text("Controller 0").wait_for()
+    assert page.locator(".verdict .text").inner_text() == "Loading"
 
 
 def test_a_gateway_that_went_away_is_no_good_verdict_on_any_page(window: Window, gateway: MemoryGateway) -> None:

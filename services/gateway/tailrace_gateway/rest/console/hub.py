@@ -25,7 +25,8 @@ COALESCED_MS: Final = 200
 KEPT_MS: Final = 30_000  # after the last page went away
 EVENT_ROWS: Final = 1_000
 PARTS_MAX: Final = 64
-HUBS_MAX: Final = 16
+USERS_MAX: Final = 16
+HUBS_OF_ONE_MAX: Final = 8  # addresses of one user: rights may differ by address
 _LOG: Final = logging.getLogger(__name__)
 
 
@@ -51,6 +52,7 @@ class _Part:
         self.failure = ""
         self.note = ""
         self.watchers = 0
+        self.wait_ms: float = BEAT_MS  # between two looks
         self.due_ms = 0.0
         self.task: asyncio.Task[None] | None = None
 
@@ -110,7 +112,6 @@ class Hub:
     async def _keep(self, part: _Part) -> None:
         while True:
             await self._clock.sleep(max(0.0, part.due_ms - self._clock.monotonic_ms()))
-            wait_ms: float = BEAT_MS
             said: tuple[bool, str, str] | None = part.confirmed_ms is None, part.failure, part.note
             try:
                 found = await part.look()
@@ -118,11 +119,11 @@ class Hub:
                     self._revision += 1
                     said = None
             except Exception as error:  # noqa: BLE001 - a task that ended would leave its rows as they are, unseen
-                part.failure = _failure_of(error, part.failure)
+                part.failure, part.wait_ms = _failure_of(error, part.failure), BEAT_MS
             else:
-                part.failure, part.note, wait_ms = "", found.note, found.wait_ms
+                part.failure, part.note, part.wait_ms = "", found.note, found.wait_ms
                 part.confirmed_ms = self._clock.monotonic_ms()
-            part.due_ms = self._clock.monotonic_ms() + wait_ms
+            part.due_ms = self._clock.monotonic_ms() + part.wait_ms
             if said != (part.confirmed_ms is None, part.failure, part.note):
                 changed, self._changed = self._changed, asyncio.Event()
                 changed.set()
@@ -161,7 +162,7 @@ class Hub:
         for name in names:
             part = self._parts[name]
             age_ms = None if part.confirmed_ms is None else round(now_ms - part.confirmed_ms)
-            ages[name] = {"age_ms": age_ms, "failure": part.failure, "note": part.note}
+            ages[name] = {"age_ms": age_ms, "wait_ms": part.wait_ms, "failure": part.failure, "note": part.note}
         return _event("beat", {"hub": self.name, "parts": ages})
 
 
@@ -187,37 +188,61 @@ def _event(kind: str, data: object) -> bytes:
     return f"event: {kind}\ndata: {json.dumps(data, separators=(',', ':'))}\n\n".encode()
 
 
+class Viewer(NamedTuple):
+    """Whose rights the rows need."""
+
+    user: object = None
+    address: str = ""
+
+
 class Hubs:
-    """The hub of each user that has a page open, or had one until a moment ago."""
+    """The hub of each user and address that has a page open, or had one until a moment ago."""
 
     def __init__(self, clock: Clock, random: Random) -> None:
         self._clock = clock
         self._random = random
-        self._hubs: dict[object, Hub] = {}
-        self._leaving: dict[object, Cancellable] = {}
-
-    def check(self, user: object) -> None:
-        """Raises RestError where too many other users have a page open."""
-        if user not in self._hubs and len(self._hubs) >= HUBS_MAX:
-            raise plain(HTTPStatus.SERVICE_UNAVAILABLE, f"{HUBS_MAX} users have the console open already.")
+        self._hubs: dict[Viewer, Hub] = {}
+        self._leaving: dict[Viewer, Cancellable] = {}
 
     @contextmanager
-    def of(self, user: object, looks: Callable[[], Looks]) -> Iterator[Hub]:
-        """The user's hub. Raises RestError where too many users have a page open."""
-        self.check(user)
-        hub = self._hubs.get(user)
+    def of(self, viewer: Viewer, looks: Callable[[], Looks]) -> Iterator[Hub]:
+        """The viewer's hub. Raises RestError where too many users, or addresses of this one, have a page open."""
+        hub = self._hubs.get(viewer)
         if hub is None:
-            hub = self._hubs[user] = Hub(looks(), self._clock, f"{self._random.getrandbits(64):016x}")
-        if (leaving := self._leaving.pop(user, None)) is not None:
+            self._make_room(viewer.user)
+            hub = self._hubs[viewer] = Hub(looks(), self._clock, f"{self._random.getrandbits(64):016x}")
+        if (leaving := self._leaving.pop(viewer, None)) is not None:
             leaving.cancel()
         try:
             yield hub
         finally:
-            if not hub.watchers and user not in self._leaving:
-                self._leaving[user] = self._clock.call_later(KEPT_MS, lambda: self._drop(user))
+            if not hub.watchers and viewer not in self._leaving:
+                self._leaving[viewer] = self._clock.call_later(KEPT_MS, lambda: self._drop(viewer))
 
-    def _drop(self, user: object) -> None:
-        self._leaving.pop(user, None)
-        hub = self._hubs.get(user)
+    def _make_room(self, user: object) -> None:
+        """Drops a hub that no page watches where there would be too many. One user never takes another's place."""
+        own = [viewer for viewer in self._hubs if viewer.user == user]
+        if own:
+            if len(own) < HUBS_OF_ONE_MAX:
+                return
+            idle = [viewer for viewer in own if not self._hubs[viewer].watchers][:1]
+            refusal = f"This user has the console open at {HUBS_OF_ONE_MAX} addresses already."
+        else:
+            users = {viewer.user for viewer in self._hubs}
+            if len(users) < USERS_MAX:
+                return
+            watching = {viewer.user for viewer, hub in self._hubs.items() if hub.watchers}
+            left = next((viewer.user for viewer in self._hubs if viewer.user not in watching), None)
+            idle = [viewer for viewer in self._hubs if viewer.user == left]
+            refusal = f"{USERS_MAX} users have the console open already."
+        if not idle:
+            raise plain(HTTPStatus.SERVICE_UNAVAILABLE, refusal)
+        for viewer in idle:
+            self._drop(viewer)
+
+    def _drop(self, viewer: Viewer) -> None:
+        if (leaving := self._leaving.pop(viewer, None)) is not None:
+            leaving.cancel()
+        hub = self._hubs.get(viewer)
         if hub is not None and not hub.watchers:
-            del self._hubs[user]
+            del self._hubs[viewer]

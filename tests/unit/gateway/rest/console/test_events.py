@@ -46,7 +46,8 @@ async def test_a_page_sees_the_topics_that_its_user_may_describe() -> None:
 
 
 @pytest.mark.parametrize(
-    "part", ["topics", "x:topics", "0:nothing", "0:topic", "0:topics:a", "0:topic:" + "x" * 40_000]
+    "part",
+    ["topics", "x:topics", "9" * 5_000 + ":topics", "0:nothing", "0:topic", "0:topics:a", "0:topic:" + "x" * 40_000],
 )
 async def test_a_part_that_there_is_not_is_refused(http: httpx.AsyncClient, part: str) -> None:
     answer = await http.get("/console/events", params={"part": part})
@@ -58,3 +59,18 @@ async def test_a_page_watches_few_parts(http: httpx.AsyncClient) -> None:
     many: list[tuple[str, str | int | float | bool | None]] = [("part", f"0:topic:{n}") for n in range(9)]
     assert (await http.get("/console/events", params=many)).status_code == 400
     assert (await http.get("/console/events")).status_code == 400
+
+
+async def test_what_is_refused_is_refused_before_the_stream_begins(
+    http: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(hub, "PARTS_MAX", 1)
+    two: list[tuple[str, str | int | float | bool | None]] = [("part", "0:topics"), ("part", "0:groups")]
+    assert (await http.get("/console/events", params=two)).status_code == 503
+    monkeypatch.setattr(hub, "USERS_MAX", 0)
+    backend = MemoryBackend()
+    access = RestAccess(authorizer=Recorder(lambda asked: True))
+    app = create_app(backend, SystemClock(), random.Random(1), HostRules(["here"]), access)
+    async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://here") as client:
+        answer = await client.get("/console/events", params={"part": "0:topics"})
+    assert (answer.status_code, answer.json()["error_code"]) == (503, 503)

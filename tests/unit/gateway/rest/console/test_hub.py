@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import json
 import random
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
+from contextlib import ExitStack, contextmanager
 from typing import Any
 
 import pytest
@@ -15,14 +16,16 @@ from tailrace.clock import ManualClock
 from tailrace_gateway.rest.console.hub import (
     BEAT_MS,
     EVENT_ROWS,
-    HUBS_MAX,
+    HUBS_OF_ONE_MAX,
     KEPT_MS,
     PARTS_MAX,
     STREAM_MS,
+    USERS_MAX,
     Hub,
     Hubs,
     Look,
     LookResult,
+    Viewer,
 )
 from tailrace_gateway.rest.console.rows import Row
 from tailrace_gateway.rest.errors import RestError
@@ -127,7 +130,7 @@ async def test_a_page_that_comes_back_within_the_wait_asks_nothing_more(cluster:
     with hub.watched({"part": known}):
         kind, beat = parsed(await anext(hub.events({"part": known})))
         assert (kind, cluster.looks) == ("beat", 1)
-        assert beat["parts"]["part"]["age_ms"] == 0
+        assert (beat["parts"]["part"]["age_ms"], beat["parts"]["part"]["wait_ms"]) == (0, 1_000)
 
 
 async def test_a_part_that_fails_keeps_its_rows_and_says_why_and_how_old_it_is(
@@ -189,19 +192,59 @@ async def test_a_stream_ends_before_a_request_may_not_take_longer(cluster: Clust
         assert [event async for event in events] == [], "the page asks again from where it is"
 
 
-async def test_parts_and_users_are_bounded(cluster: Cluster, clock: ManualClock) -> None:
+async def test_parts_are_bounded(cluster: Cluster, clock: ManualClock) -> None:
     hub = Hub(cluster.looks_of, clock, "one")
     names = {str(n): 0 for n in range(PARTS_MAX)}
     with hub.watched(names), pytest.raises(RestError), hub.watched({"more": 0}):
         raise AssertionError
     with hub.watched({"more": 0}):  # in the place of one that no page watches
         pass
+
+
+@contextmanager
+def open_pages(hubs: Hubs, cluster: Cluster, *viewers: Viewer) -> Iterator[None]:
+    with ExitStack() as stack:
+        for viewer in viewers:
+            stack.enter_context(stack.enter_context(hubs.of(viewer, lambda: cluster.looks_of)).watched({}))
+        yield
+
+
+def is_refused(hubs: Hubs, cluster: Cluster, viewer: Viewer) -> bool:
+    try:
+        with open_pages(hubs, cluster, viewer):
+            return False
+    except RestError:
+        return True
+
+
+def test_users_are_bounded_and_those_that_watch_nothing_make_room(cluster: Cluster, clock: ManualClock) -> None:
     hubs = Hubs(clock, random.Random(1))
-    for n in range(HUBS_MAX):
-        with hubs.of(n, lambda: cluster.looks_of):
-            pass
-    with pytest.raises(RestError), hubs.of("more", lambda: cluster.looks_of):
-        raise AssertionError
+    users = [Viewer(n) for n in range(USERS_MAX)]
+    with open_pages(hubs, cluster, *users):
+        assert is_refused(hubs, cluster, Viewer("more"))
+        assert not is_refused(hubs, cluster, Viewer(0, "elsewhere"))
+    for n in range(2 * USERS_MAX):
+        assert not is_refused(hubs, cluster, Viewer(f"next {n}"))
+
+
+def test_one_user_at_many_addresses_takes_no_other_users_place(cluster: Cluster, clock: ManualClock) -> None:
+    hubs = Hubs(clock, random.Random(1))
+    with open_pages(hubs, cluster, *[Viewer("one", str(n)) for n in range(HUBS_OF_ONE_MAX)]):
+        assert is_refused(hubs, cluster, Viewer("one", "more"))
+        assert not is_refused(hubs, cluster, Viewer("other"))
+    for n in range(2 * HUBS_OF_ONE_MAX):
+        assert not is_refused(hubs, cluster, Viewer("one", f"next {n}"))
+
+
+def test_a_hub_is_kept_a_moment_after_its_last_page(cluster: Cluster, clock: ManualClock) -> None:
+    hubs = Hubs(clock, random.Random(1))
+
+    def name() -> str:
+        with hubs.of(Viewer(), lambda: cluster.looks_of) as found:
+            return found.name
+
+    first = name()
+    clock.advance(KEPT_MS - 1)
+    assert name() == first
     clock.advance(KEPT_MS)
-    with hubs.of("more", lambda: cluster.looks_of) as found:
-        assert found.watchers == 0
+    assert name() != first

@@ -15,6 +15,7 @@ from tailrace_gateway.rest.errors import RestError
 from tailrace_gateway.rest.kafka import groups
 
 GROUPS_MS: Final = 3_000
+NAMED_MAX: Final = 6
 LAGS_MAX: Final = 10  # of each look: all groups have their turn
 _GROUP_MS: Final = 0.1  # waited for each listed group
 _PARTITION_MS: Final = 2.0
@@ -47,17 +48,28 @@ class GroupsLook:
         except (RestError, ApiError, OSError) as refused:
             why = "no answer" if isinstance(refused, TimeoutError) else str(refused)
             return {"lag": None, "lag_failure": why or type(refused).__name__}, 1
+        if silent := [
+            f"{row.topic}-{row.partition}" for row in rows if row.current_offset is not None and row.lag is None
+        ]:
+            more = f" and {len(silent) - NAMED_MAX} more" if len(silent) > NAMED_MAX else ""
+            return {"lag": None, "lag_failure": f"no answer for {', '.join(silent[:NAMED_MAX])}{more}"}, len(rows)
         now_ms = self._clock.wall_ms()
         known = [row for row in rows if row.lag is not None]
         worst = max(known, key=lambda row: row.lag or 0, default=None)
-        seconds = [age for row in known if (age := row.seconds(now_ms)) is not None]
+        seconds = [row.seconds(now_ms) for row in known]
         found: Row = {
             "lag": sum(row.lag or 0 for row in known) if known else None,
-            "lag_seconds": round(max(seconds)) if seconds else None,
+            "lag_seconds": _longest(seconds),
             "worst": None if worst is None else [worst.topic, worst.partition],
             "uncommitted": sum(row.current_offset is None for row in rows),
         }
         return found, len(rows)
+
+
+def _longest(seconds: list[float | None]) -> int | None:
+    """None where one of them is unknown: it may be the longest."""
+    known = [one for one in seconds if one is not None]
+    return round(max(known)) if known and len(known) == len(seconds) else None
 
 
 def _listed(group: DescribedGroup) -> Row:

@@ -148,37 +148,43 @@ class FiguresLook:
         keys = await self._backend.run(lambda: list(islice(_keys(topics), PARTITIONS_MAX)))
         now_ms = self._clock.monotonic_ms()
         found = await _figures(self._backend, keys)
-        rows = {name: row for name, row in self._rows(topics, keys, found, now_ms)}
+        before = self._before or (now_ms, {})
+        rows = await self._backend.run(lambda: dict(_rows(topics, keys, found, now_ms, before)))
         self._before = now_ms, found.ends
         note = _not_known_of(found.silent)
         if len(keys) == PARTITIONS_MAX:
             note += f" Counted are {PARTITIONS_MAX} partitions."
         return LookResult(rows, max(FIGURES_MS, len(keys) * PARTITION_MS), note.strip())
 
-    def _rows(
-        self, topics: Mapping[str, TopicImage], keys: list[TopicPartition], found: _Figures, now_ms: float
-    ) -> Iterator[tuple[str, Row]]:
-        before_ms, before = self._before or (now_ms, {})
-        seconds = (now_ms - before_ms) / 1000
-        by_topic: dict[str, list[int]] = defaultdict(list)
-        for name, index in keys:
-            by_topic[name].append(index)
-        for name, indexes in by_topic.items():
-            of_topic = [(name, index) for index in indexes]
-            counted = [key for key in of_topic if key in found.ends and key in found.starts]
-            held = [(topics[name].partitions[index].leader, name, index) for index in indexes]
-            whole = len(counted) == len(topics[name].partitions)
-            rate = None
-            if whole and seconds and all(key in before for key in of_topic):
-                rate = round(sum(found.ends[key] - before[key] for key in of_topic) / seconds, 2)
-            yield (
-                name,
-                {
-                    "records": sum(found.ends[key] - found.starts[key] for key in counted) if whole else None,
-                    "bytes": sum(found.sizes[key] for key in held) if all(key in found.sizes for key in held) else None,
-                    "rate": rate,
-                },
-            )
+
+def _rows(
+    topics: Mapping[str, TopicImage],
+    keys: list[TopicPartition],
+    found: _Figures,
+    now_ms: float,
+    earlier: tuple[float, Mapping[TopicPartition, int]],
+) -> Iterator[tuple[str, Row]]:
+    before_ms, before = earlier
+    seconds = (now_ms - before_ms) / 1000
+    by_topic: dict[str, list[int]] = defaultdict(list)
+    for name, index in keys:
+        by_topic[name].append(index)
+    for name, indexes in by_topic.items():
+        of_topic = [(name, index) for index in indexes]
+        counted = [key for key in of_topic if key in found.ends and key in found.starts]
+        held = [(topics[name].partitions[index].leader, name, index) for index in indexes]
+        whole = len(counted) == len(topics[name].partitions)
+        rate = None
+        if whole and seconds and all(key in before for key in of_topic):
+            rate = round(sum(found.ends[key] - before[key] for key in of_topic) / seconds, 2)
+        yield (
+            name,
+            {
+                "records": sum(found.ends[key] - found.starts[key] for key in counted) if whole else None,
+                "bytes": sum(found.sizes[key] for key in held) if all(key in found.sizes for key in held) else None,
+                "rate": rate,
+            },
+        )
 
 
 def _keys(topics: Mapping[str, TopicImage]) -> Iterator[TopicPartition]:

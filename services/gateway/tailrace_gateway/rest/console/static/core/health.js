@@ -3,7 +3,7 @@ import { computed } from "./html.js";
 import { counted, duration } from "./format.js";
 import { heardAt, isSilent, now, part, streamFailure } from "./state.js";
 
-export const OLD_MS = 8000; // a look every two seconds, which has two seconds to be answered
+const LATE_MS = 6000; // after the next look was due: status is looked at every two seconds
 
 export const COUNTS = [
   ["offline", "without a leader (offline)", "bad"],
@@ -14,6 +14,7 @@ export const COUNTS = [
   ["reassigning", "being reassigned", ""],
 ];
 const status = part("status");
+const transactions = part("transactions");
 
 export const rowsOf = (kind) => [...status.rows.value].filter(([key]) => key.startsWith(`${kind}:`)).map(([, row]) => row);
 export const cluster = computed(() => status.rows.value.get("cluster"));
@@ -38,8 +39,10 @@ export const problems = computed(() => {
   }
   for (const row of rowsOf("service")) if (row.silent) add("bad", `${named(row)} does not answer.`);
   for (const row of rowsOf("absent")) add("bad", `No ${row.role} is there: groups and transactions stand still.`);
-  const hanging = [...part("transactions").rows.value.values()].filter((row) => row.state === "HANGING");
+  const hanging = [...transactions.rows.value.values()].filter((row) => row.state === "HANGING");
   if (hanging.length) add("warn", `${counted(hanging.length, "transaction hangs", "transactions hang")}: readers at read_committed wait.`);
+  const unknown = unknownOf("Open transactions", transactions) || transactions.note.value;
+  if (unknown) add("warn", unknown.endsWith(".") ? unknown : `${unknown}.`);
   return found.sort((a, b) => (a.level === b.level ? 0 : a.level === "bad" ? -1 : 1));
 });
 
@@ -51,17 +54,24 @@ export function named(row) {
   return `${row.role[0].toUpperCase()}${row.role.slice(1)}${row.role === "quota" ? " service" : ""} ${row.id}`;
 }
 
+// Why nothing can be said by a part that was looked at; "" where it can, and before the first look.
+function unknownOf(what, { confirmedAt, failure, waitMs }) {
+  if (failure.value) return `${what}: not known. ${failure.value}`;
+  const age = confirmedAt.value === null ? 0 : now.value - confirmedAt.value;
+  return age > waitMs.value + LATE_MS ? `${what}: ${duration(age / 1000)} old` : "";
+}
+
 export const verdict = computed(() => {
   if (isSilent.value) {
     const why = streamFailure.value || "no answer";
     const since = heardAt.value === null ? "" : ` for ${duration((now.value - heardAt.value) / 1000)}`;
     return { level: "bad", text: `This gateway does not answer${since}: ${why}` };
   }
-  const confirmed = status.confirmedAt.value;
-  if (status.failure.value) return { level: "bad", text: `Status is not known: ${status.failure.value}` };
-  if (confirmed === null) return { level: "", text: "Loading" };
-  if (now.value - confirmed > OLD_MS) return { level: "bad", text: `Status is ${duration((now.value - confirmed) / 1000)} old` };
+  const unknown = unknownOf("Status", status);
+  if (unknown) return { level: "bad", text: unknown };
+  if (status.confirmedAt.value === null) return { level: "", text: "Loading" };
   const [worst] = problems.value;
   if (worst) return { level: worst.level, text: counted(problems.value.length, "problem", "problems") };
+  if (transactions.confirmedAt.value === null) return { level: "", text: "Loading" };
   return { level: "good", text: "All is well" };
 });

@@ -24,6 +24,7 @@ class Part {
     this.confirmedAt = signal(null);
     this.failure = signal("");
     this.note = signal("");
+    this.waitMs = signal(0); // between two looks
     this.revision = 0;
   }
 }
@@ -120,10 +121,11 @@ function takeRows({ part: name, reset, rows, gone, revision }) {
 
 function takeBeat(data) {
   const at = Date.now();
-  for (const [name, { age_ms, failure, note }] of Object.entries(data.parts)) {
+  for (const [name, { age_ms, wait_ms, failure, note }] of Object.entries(data.parts)) {
     const into = part(name);
     if (age_ms !== null) into.confirmedAt.value = at - age_ms;
     into.failure.value = failure;
     into.note.value = note;
+    into.waitMs.value = wait_ms;
   }
 }

@@ -37,9 +37,15 @@ const MEMBERS = [
   { key: "lag", title: "Lag", number: true, cell: (row) => count(row.lag) },
 ];
 
-function total(rows, key) {
-  const known = rows.filter((row) => row[key] !== null);
-  return known.length ? known.reduce((sum, row) => sum + row[key], 0) : null;
+// A sum, or what is the most, only where every partition with a commit is known: reasons.js names the others.
+function lagOf(rows) {
+  const committed = rows.filter((row) => row.committed !== null);
+  return !committed.length || committed.some((row) => row.lag === null) ? null : committed.reduce((sum, row) => sum + row.lag, 0);
+}
+
+function behindOf(rows) {
+  const committed = rows.filter((row) => row.committed !== null);
+  return !committed.length || committed.some((row) => row.seconds === null) ? null : Math.max(...committed.map((row) => row.seconds));
 }
 
 export function OneGroup({ name }) {
@@ -53,11 +59,11 @@ export function OneGroup({ name }) {
   partitions.sort((a, b) => (b.lag ?? 0) - (a.lag ?? 0) || (a.key < b.key ? -1 : 1));
   for (const member of members) {
     const own = partitions.filter((row) => row.member_id === member.member_id);
-    Object.assign(member, { partitions: own.length, lag: total(own, "lag") });
+    Object.assign(member, { partitions: own.length, lag: lagOf(own) });
   }
   const history = useMemo(() => historyOf(name), [name]);
-  const lag = total(partitions, "lag");
-  const behind = partitions.reduce((most, row) => (row.seconds === null ? most : Math.max(most ?? 0, row.seconds)), null);
+  const lag = lagOf(partitions);
+  const behind = behindOf(partitions);
   const at = watched.confirmedAt.value;
   useMemo(() => {
     history.records.add(at, lag);

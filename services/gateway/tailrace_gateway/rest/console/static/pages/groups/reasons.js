@@ -7,7 +7,7 @@ export function reasons(group, members, partitions, history, now) {
   const behind = partitions.filter((row) => row.lag > 0);
   const unknown = partitions.filter((row) => row.committed !== null && row.lag === null);
   const found = [];
-  if (unknown.length) found.push(["warn", `The lag of ${counted(unknown.length, "partition is", "partitions are")} not known: no answer.`]);
+  if (unknown.length) found.push(["warn", `The lag of ${counted(unknown.length, "partition is", "partitions are")} not known, no answer: ${names(unknown)}.`]);
   if (!behind.length) {
     if (!unknown.length) found.push(["good", "It is not late: it has read everything."]);
     return found;

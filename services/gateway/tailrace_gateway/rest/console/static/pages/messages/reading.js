@@ -30,7 +30,7 @@ export async function search(name, view, { cursor: from, abort, onState }) {
   }
 }
 
-// Calls onRecords with what comes, until aborted; goes on where it was after a lost connection.
+// Calls onRecords with what comes, until aborted or the connection is lost. A stream that the gateway ends is followed by the next.
 export async function tail(name, view, { abort, onRecords }) {
   let cursor = "";
   while (!abort.aborted) {

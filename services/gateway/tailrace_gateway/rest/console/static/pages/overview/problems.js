@@ -7,7 +7,7 @@ export function Problems() {
   const isUnknown = level !== "good" && !problems.value.length;
   return html`<ul class="problems" aria-label="Problems">
     ${isUnknown && html`<li class=${level}>${text}</li>`}
-    ${level === "good" && html`<li class="good">Every role answers, and every partition has a leader and all its replicas in sync.</li>`}
+    ${level === "good" && html`<li class="good">Every role that was asked answers, no transaction hangs, and every partition has a leader and all its replicas in sync.</li>`}
     ${problems.value.map((problem) => html`<li key=${problem.text} class=${problem.level}>${problem.text} <span class="soft">${problem.more}</span></li>`)}
   </ul>`;
 }
