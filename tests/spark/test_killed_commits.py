@@ -35,6 +35,12 @@ def every_file(path: str) -> set[Path]:
     return {file for file in Path(path).rglob("*") if file.is_file()}
 
 
+def place(file: Path) -> tuple[bool, str, bool, str]:
+    """Where a file stands in the order of Delta: the data, then each version, and its checksum after it."""
+    version = file.name.lstrip(".").partition(".")[0]
+    return file.parent.name == "_delta_log", version, file.suffix != ".json", file.name
+
+
 class Commit:
     """A table of several files, and the commit that is killed."""
 
@@ -85,7 +91,7 @@ def test_each_further_file_of_a_commit_leaves_the_table_as_before_or_as_after(
     shutil.copytree(commit.table, left)
     begun = every_file(commit.table)
     commit.run()
-    added = sorted(every_file(commit.table) - begun, key=lambda file: file.stat().st_mtime_ns)
+    added = sorted(every_file(commit.table) - begun, key=place)
     assert begun <= every_file(commit.table) and {".parquet", ".json"} <= {file.suffix for file in added}
     for file in added:
         assert rows(str(left)) in (commit.old, commit.after), f"before {file.name}"
