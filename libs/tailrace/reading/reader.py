@@ -29,6 +29,7 @@ _FETCH_BYTES: Final = 16 * 1024 * 1024
 _PARTITION_BYTES: Final = 1024 * 1024
 _MOST_PARTITIONS: Final = ceiling(ApiKey.FETCH, "topics.partitions").most
 _AGAIN_MS: Final = 100
+_NO_POSITIONS: Final[Mapping[int, int]] = {}
 NO_TOPIC_ID: Final = UUID(int=0)
 # A leader moves, or a node has not heard of it yet: Metadata is asked again.
 _MOVED: Final = frozenset(
@@ -123,10 +124,16 @@ class TopicReader:
         self._stale = True
 
     async def find(
-        self, start: Start, *, until: int | None = None, partitions: Collection[int] | None = None
+        self,
+        start: Start,
+        *,
+        until: int | None = None,
+        partitions: Collection[int] | None = None,
+        positions: Mapping[int, int] = _NO_POSITIONS,
     ) -> list[Cursor]:
         """Cursors at the start, for all partitions or these; with ends at a timestamp (LATEST_TIMESTAMP: as of now).
 
+        positions: where an earlier reading stood, in place of the start; one that is not in the log any more is a gap.
         Raises ApiError for an unknown partition, and ValueError for an offset that is not in the log.
         """
         await self._ask_leaders()
@@ -138,7 +145,10 @@ class TopicReader:
         found = []
         for index in wanted:
             try:
-                offset = first_offset(start, at[index], earliest[index], latest[index])
+                if index in positions:
+                    offset = self._inside(index, positions[index], earliest[index], latest[index])
+                else:
+                    offset = first_offset(start, at[index], earliest[index], latest[index])
             except ValueError as outside:
                 raise ValueError(f"{self._topic}-{index}: {outside}") from None
             end = None if until is None else latest[index] if ends[index] < 0 else ends[index]
@@ -261,10 +271,14 @@ class TopicReader:
     async def _out_of_range(self, cursor: Cursor) -> None:
         (earliest,) = (await self._offsets([cursor.partition], EARLIEST_TIMESTAMP)).values()
         (latest,) = (await self._offsets([cursor.partition], LATEST_TIMESTAMP)).values()
-        if earliest <= cursor.offset <= latest:
-            return  # the log has changed meanwhile
-        wanted, cursor.offset = cursor.offset, earliest if cursor.offset < earliest else latest
-        self._on_gap(Gap(cursor.partition, wanted, cursor.offset))
+        cursor.offset = self._inside(cursor.partition, cursor.offset, earliest, latest)
+
+    def _inside(self, partition: int, wanted: int, earliest: int, latest: int) -> int:
+        """The nearest offset that is in the log, or is its end."""
+        found = max(earliest, min(wanted, latest))
+        if found != wanted:
+            self._on_gap(Gap(partition, wanted, found))
+        return found
 
     async def _refresh(self, wanted: Iterable[int]) -> None:
         """Asks for the leaders again, and notes which of the wanted partitions cannot be read now."""

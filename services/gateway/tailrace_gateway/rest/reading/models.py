@@ -31,7 +31,7 @@ class RecordsQuery(BaseModel):
             min_length=1,
             max_length=_PLACE_CHARS_MAX,
             description="earliest (default of a page), latest (default of a stream), an offset, -N for the last N "
-            "records of each partition, or s@TIME: milliseconds since 1970 or ISO 8601",
+            "offsets of each partition, or s@TIME: milliseconds since 1970 or ISO 8601",
         ),
     ] = None
     until: Annotated[

@@ -84,6 +84,8 @@ async def get_partition_offset(scope: InCluster, topic_name: str, partition_id: 
 async def delete_records(scope: InCluster, topic_name: str, wanted: RecordDeletion) -> Response:
     """Deletes the records of partitions before an offset; with validate_only nothing happens."""
     offsets = {row.partition_id: row.offset for row in wanted.partitions}
+    if len(offsets) < len(wanted.partitions):
+        raise plain(HTTPStatus.BAD_REQUEST, "Bad Request: partitions: one row for each partition.")
     for index in offsets:
         partition_or_404(scope, topic_name, index)
     keys = [(topic_name, index) for index in offsets]

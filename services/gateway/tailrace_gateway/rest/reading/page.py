@@ -11,7 +11,7 @@ from tailrace.reading.positions import written
 from tailrace.reading.window import Bounds, FoundRecord
 from tailrace_gateway.rest.reading.models import RecordsQuery
 from tailrace_gateway.rest.reading.reading import Reading, ReadingWish, open_reading
-from tailrace_gateway.rest.reading.resources import record_of
+from tailrace_gateway.rest.reading.resources import gap_of, record_of
 from tailrace_gateway.rest.scope import ClusterScope, Part
 
 PAGE_MS: Final = 20_000  # less than a request may take, so that the next page is named
@@ -63,9 +63,6 @@ def _page(
             }
             for index, start in reading.starts.items()
         ],
-        "gaps": [
-            {"partition_id": gap.partition, "offset": gap.wanted, "next_offset": gap.next_offset}
-            for gap in reading.gaps
-        ],
+        "gaps": [gap_of(gap) for gap in reading.gaps],
     }
     return json.dumps(answer, ensure_ascii=False, separators=(",", ":")).encode()

@@ -128,9 +128,6 @@ def _filter_of(wish: ReadingWish) -> RecordFilter | None:
 async def _cursors(reader: TopicReader, wish: ReadingWish) -> Sequence[Cursor]:
     start = LATEST if wish.positions else wish.start
     try:
-        found = await reader.find(start, until=wish.until, partitions=wish.partitions)
+        return await reader.find(start, until=wish.until, partitions=wish.partitions, positions=wish.positions)
     except ValueError as wrong:
         raise plain(HTTPStatus.BAD_REQUEST, f"Bad Request: {wrong}") from None
-    for cursor in found:
-        cursor.offset = wish.positions.get(cursor.partition, cursor.offset)
-    return found

@@ -7,6 +7,7 @@ from typing import Final, NamedTuple
 
 from tailrace.inspect.decoders import decoder_for
 from tailrace.reading.decoders.plain import Encoding, shown
+from tailrace.reading.reader import Gap
 from tailrace.reading.window import FoundRecord
 
 _YEAR_10000_MS: Final = 253_402_300_800_000
@@ -35,6 +36,11 @@ def record_of(topic: str, found: FoundRecord, encodings: Encodings) -> dict[str,
         "headers": [{"name": name, "value": _data(value, Encoding.AUTO)} for name, value in record.headers],
         "decoded": None if decode is None else decode(record),
     }
+
+
+def gap_of(gap: Gap) -> dict[str, object]:
+    """In the form of models.OffsetGap."""
+    return {"partition_id": gap.partition, "offset": gap.wanted, "next_offset": gap.next_offset}
 
 
 def _data(content: bytes | None, encoding: Encoding) -> dict[str, object] | None:

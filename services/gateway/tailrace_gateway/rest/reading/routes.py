@@ -6,6 +6,7 @@ from typing import Annotated, Final
 
 from fastapi import APIRouter, Query, Request, Response
 
+from tailrace.net.identity import ANONYMOUS
 from tailrace_gateway.rest.reading.models import RecordList, RecordsQuery
 from tailrace_gateway.rest.reading.page import page
 from tailrace_gateway.rest.reading.places import ReadingPlaces
@@ -42,11 +43,12 @@ async def _read(
     places: ReadingPlaces = request.app.state.reading_places
     address = request.client.host if request.client else ""
     is_stream = EventStream.media_type in request.headers.get("accept", "")
+    place = places.reading(address, request.scope.get("principal") or ANONYMOUS, is_stream=is_stream)
     resumed = request.headers.get("last-event-id") if is_stream else None
     wish = wish_of(scope, topic, partition, query, resumed=resumed, is_stream=is_stream)
     if is_stream:
-        return EventStream(events(scope, wish, query), places, address, request.scope.get("deadline"))
+        return EventStream(events(scope, wish, query), places, place, request.scope.get("deadline"))
     of_partition: tuple[Part, ...] = () if partition is None else ("partitions", partition)
-    with places.reading(address):
+    with place:
         content = await page(scope, ("topics", topic, *of_partition, "records"), wish, query)
     return Response(content, media_type="application/json")

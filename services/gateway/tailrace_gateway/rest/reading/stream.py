@@ -1,7 +1,8 @@
 """Records as Server-Sent Events: what comes, as it comes, until the client goes.
 
-Events are `record`, `progress` and `error`; the id of the last event of a group is the cursor behind it, from which a
-client that lost its connection goes on (Last-Event-ID). A comment every ten seconds shows that the stream is alive.
+Events are `record`, `gap`, `progress` and `error`; an id is the cursor behind what was sent, from which a client that
+lost its connection goes on (Last-Event-ID). It comes at the start, with the last event of a group, and with the comment
+every ten seconds that shows that the stream is alive.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import AsyncIterator
+from contextlib import AbstractContextManager
 from functools import partial
 from typing import Final
 
@@ -22,13 +24,13 @@ from tailrace_gateway.rest.reading.models import RecordsQuery
 from tailrace_gateway.rest.reading.page import filter_state
 from tailrace_gateway.rest.reading.places import ReadingPlaces
 from tailrace_gateway.rest.reading.reading import Reading, ReadingWish, open_reading
-from tailrace_gateway.rest.reading.resources import record_of
+from tailrace_gateway.rest.reading.resources import gap_of, record_of
 from tailrace_gateway.rest.scope import ClusterScope
 
 STREAM_MS_MAX: Final = 600_000  # then the client connects again, and its user is asked for anew
 HEARTBEAT_MS: Final = 10_000
-_HEARTBEAT: Final = b": heartbeat\n\n"
-_RETRY: Final = b"retry: 1000\n\n"
+_HEARTBEAT: Final = b": heartbeat\n"
+_RETRY: Final = b"retry: 1000\n"
 
 
 class EventStream(Response):
@@ -40,12 +42,12 @@ class EventStream(Response):
         self,
         events: AsyncIterator[bytes],
         places: ReadingPlaces,
-        address: str,
+        place: AbstractContextManager[None],
         deadline: asyncio.Timeout | None,
     ) -> None:
         self._events = events
         self._places = places
-        self._address = address
+        self._place = place
         self._deadline = deadline
         self.status_code = 200
         self.background = None
@@ -53,7 +55,7 @@ class EventStream(Response):
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """One stream; it takes a place, and ends with the client, the server or its time."""
-        with self._places.reading(self._address):
+        with self._place:
             first = await anext(self._events)  # its error is the status
             if self._deadline is not None:
                 self._deadline.reschedule(None)
@@ -89,12 +91,17 @@ async def events(scope: ClusterScope, wish: ReadingWish, query: RecordsQuery) ->
     """The stream's bytes, group by group; the first comes once the reading is open. A later error is the last event."""
     bounds = Bounds(query.limit, query.max_bytes, query.max_scanned_records, query.max_scanned_bytes, HEARTBEAT_MS)
     async with open_reading(scope, wish) as reading:
-        yield _RETRY
+        yield _RETRY + _id(reading) + b"\n" + _gaps(reading)
         began_ms = scope.clock.monotonic_ms()
         try:
             while scope.clock.monotonic_ms() - began_ms < STREAM_MS_MAX:
                 found = await reading.window.read(bounds, HEARTBEAT_MS)
-                yield await scope.backend.run_reading(partial(_group, wish, reading, found)) if found else _HEARTBEAT
+                if gaps := _gaps(reading):
+                    yield gaps
+                if found:
+                    yield await scope.backend.run_reading(partial(_group, wish, reading, found))
+                else:
+                    yield _HEARTBEAT + _id(reading) + b"\n"
                 if wish.filter is not None:
                     yield _progress(reading)
         except Exception as wrong:  # noqa: BLE001 — the status is sent
@@ -103,16 +110,27 @@ async def events(scope: ClusterScope, wish: ReadingWish, query: RecordsQuery) ->
 
 def _group(wish: ReadingWish, reading: Reading, found: list[FoundRecord]) -> bytes:
     rows = [_event("record", record_of(wish.topic, one, wish.encodings)) for one in found]
-    rows[-1] = f"id: {written(reading.window.positions)}\n".encode() + rows[-1]
+    rows[-1] = _id(reading) + rows[-1]
     return b"".join(rows)
+
+
+def _id(reading: Reading) -> bytes:
+    return f"id: {written(reading.window.positions)}\n".encode()
+
+
+def _gaps(reading: Reading) -> bytes:
+    """The gaps that were not told yet."""
+    told = b"".join(_event("gap", gap_of(gap)) for gap in reading.gaps)
+    reading.gaps.clear()
+    return told
 
 
 def _progress(reading: Reading) -> bytes:
     """Where a stream with a filter stands, also where it finds nothing."""
     window = reading.window
     scanned = {"scanned_records": window.scanned_records, "scanned_bytes": window.scanned_bytes}
-    cursor = written(window.positions)
-    return f"id: {cursor}\n".encode() + _event("progress", {"cursor": cursor, **scanned, **filter_state(reading)})
+    state = {"cursor": written(window.positions), **scanned, **filter_state(reading)}
+    return _id(reading) + _event("progress", state)
 
 
 def _event(name: str, data: object) -> bytes:

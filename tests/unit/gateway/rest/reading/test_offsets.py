@@ -47,6 +47,7 @@ async def test_records_before_an_offset_are_deleted(
         ([{"partition_id": 1, "offset": -2}], 400),
         ([{"partition_id": 2, "offset": 0}], 404),
         ([], 400),
+        ([{"partition_id": 1, "offset": 2}, {"partition_id": 1, "offset": 4}], 400),
     ],
 )
 async def test_what_cannot_be_deleted_is_refused(

@@ -14,11 +14,12 @@ from support.rest_backend import MemoryBackend
 from tailrace.clock import ManualClock
 from tailrace.coordination.group_records import OffsetCommitted, encode
 from tailrace.errors import ApiError, ErrorCode
+from tailrace.net.identity import ANONYMOUS
 from tailrace.records.record import Record
 from tailrace_gateway.rest.app import create_app
 from tailrace_gateway.rest.hosts import HostRules
 from tailrace_gateway.rest.reading.models import PARTITIONS_MAX, RecordList
-from tailrace_gateway.rest.reading.places import READINGS_MAX_OF_ONE_ADDRESS
+from tailrace_gateway.rest.reading.places import READINGS_MAX_OF_ONE
 
 TOPIC = "/kafka/v3/clusters/memory/topics/orders"
 URL = f"{TOPIC}/records"
@@ -203,6 +204,12 @@ async def test_offsets_that_are_gone_are_named(http: httpx.AsyncClient, backend:
     assert page["gaps"] == [{"partition_id": 0, "offset": 1, "next_offset": 2}]
 
 
+async def test_a_cursor_behind_the_end_of_the_log_is_a_gap(http: httpx.AsyncClient) -> None:
+    page = await get(http, cursor="0:9")  # the topic was made anew, or its log was truncated
+    assert page["gaps"] == [{"partition_id": 0, "offset": 9, "next_offset": 3}]
+    assert (page["cursor"], page["metadata"]["next"]) == ("0:3", None)
+
+
 async def test_a_refusal_of_the_cluster_is_the_status(http: httpx.AsyncClient, backend: MemoryBackend) -> None:
     backend.fail_next = ApiError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
     assert (await http.get(URL)).status_code == 403
@@ -213,8 +220,9 @@ async def test_readings_of_one_address_have_a_bound(backend: MemoryBackend) -> N
     app = create_app(backend, ManualClock(), random.Random(1), HostRules(["here"]))
     async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://here") as http:
         with ExitStack() as others:
-            for _ in range(READINGS_MAX_OF_ONE_ADDRESS):
-                others.enter_context(app.state.reading_places.reading("127.0.0.1"))
+            for _ in range(READINGS_MAX_OF_ONE):
+                place = app.state.reading_places.reading("127.0.0.1", ANONYMOUS, is_stream=False)
+                others.enter_context(place)
             for accept in ("application/json", "text/event-stream"):
                 assert (await http.get(URL, headers={"accept": accept})).status_code == 503
         assert (await http.get(URL)).status_code == 200

@@ -76,7 +76,7 @@ def fields(event: str) -> dict[str, str]:
 
 async def test_a_record_that_comes_is_an_event(backend: MemoryBackend) -> None:
     client = Client(backend, ManualClock())
-    assert await client.next() == "retry: 1000\n\n"
+    assert await client.next() == "retry: 1000\nid: 0:1\n\n"
     backend.log("orders", 0).append(Record(timestamp=2, value=b"two\nlines"))
     found = fields(await client.next())
     assert (found["id"], found["event"]) == ("0:2", "record")
@@ -90,7 +90,7 @@ async def test_a_stream_that_waits_shows_that_it_lives(backend: MemoryBackend) -
     backend.on_wait = lambda: clock.advance(1_000)
     client = Client(backend, clock)
     await client.next()
-    assert await client.next() == ": heartbeat\n\n"
+    assert await client.next() == ": heartbeat\nid: 0:1\n\n"
     assert clock.monotonic_ms() >= 10_000
     await client.go()
 
@@ -102,6 +102,19 @@ async def test_a_stream_begins_where_it_is_told(backend: MemoryBackend, query: s
     client = Client(backend, ManualClock(), query, **headers)
     await client.next()
     assert json.loads(fields(await client.next())["data"])["offset"] == 0
+    await client.go()
+
+
+async def test_offsets_that_are_gone_are_an_event_once(backend: MemoryBackend) -> None:
+    clock = ManualClock()
+    backend.on_wait = lambda: clock.advance(1_000)
+    backend.begins["orders", 0] = 1
+    client = Client(backend, clock, last_event_id="0:0")
+    begin, gap = (await client.next()).strip().split("\n\n")
+    assert begin == "retry: 1000\nid: 0:1"
+    assert fields(gap)["event"] == "gap"
+    assert json.loads(fields(gap)["data"]) == {"partition_id": 0, "offset": 0, "next_offset": 1}
+    assert await client.next() == ": heartbeat\nid: 0:1\n\n"
     await client.go()
 
 
@@ -139,7 +152,7 @@ async def test_a_stream_with_a_filter_says_where_it_stands(backend: MemoryBacken
     backend.on_wait = lambda: clock.advance(1_000)
     client = Client(backend, clock, "from=earliest&filter=value%3D%3D%22new%22")
     await client.next()
-    assert await client.next() == ": heartbeat\n\n"
+    assert await client.next() == ": heartbeat\nid: 0:1\n\n"
     found = fields(await client.next())
     assert (found["id"], found["event"]) == ("0:1", "progress")
     assert json.loads(found["data"])["scanned_records"] == 1
