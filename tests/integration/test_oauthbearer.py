@@ -114,7 +114,7 @@ def test_a_client_brings_a_new_token_before_the_old_one_ends(cluster: Cluster, i
     producer = Producer(confluent(cluster, issuer, lifetime_s=4.0))
 
     def sent_and_renewed() -> bool:
-        producer.produce(TOPIC, b"x", on_delivery=lambda error, _: failed.append(error))
+        producer.produce("renewed", b"x", on_delivery=lambda error, _: failed.append(error))
         assert producer.flush(HUNG_S) == 0
         return renewed(cluster) > before
 

@@ -21,6 +21,7 @@ from tailrace.wire.messages import SaslAuthenticateRequest, SaslAuthenticateResp
 
 DEADLINE_MS: Final = 5_000.0
 WAITING_MAX: Final = 128
+_HANDSHAKE: Final = 1  # its tokens come in SaslAuthenticate, which counts a login
 _FRAME_BYTES: Final = 1_024  # a token of SCRAM has some 200 bytes
 
 
@@ -59,7 +60,9 @@ class Authentication:
             return answer
 
         logins = {**handlers, ApiKey.SASL_AUTHENTICATE: count}
-        return replace(service, handlers={**service.handlers, **logins}, sasl=self.sasl, authentication=self)
+        handshake = replace(service.apis[ApiKey.SASL_HANDSHAKE], min_version=_HANDSHAKE)
+        apis = {**service.apis, ApiKey.SASL_HANDSHAKE: handshake}
+        return replace(service, handlers={**service.handlers, **logins}, apis=apis, authentication=self)
 
     def began(self, connection: Connected) -> None:
         """A connection over TCP, which has to log in."""

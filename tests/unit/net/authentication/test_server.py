@@ -196,6 +196,15 @@ async def test_garbage_and_false_logins_are_closed_with_nothing_handled(parts: t
         assert listener.counts == (0, 1, 0)
 
 
+async def test_a_login_whose_tokens_have_no_request_around_them_is_not_served() -> None:
+    """SaslHandshake v0: a connection that logs in so would be counted among those that wait, and give way."""
+    async with listening() as listener:
+        raw = codec.encode_request(SaslHandshakeRequest(mechanism="SCRAM-SHA-256"), 0, 1, "stranger")
+        assert await listener.closes(bytes(raw)) == b""
+        (line,) = listener.said("connection closed")
+        assert line["why"] == "api key 17 version 0 is not served here"
+
+
 async def test_a_recorded_login_opens_no_second_connection() -> None:
     async with listening() as listener:
         sent: list[bytes] = []

@@ -1,4 +1,4 @@
-"""The login page and sign-out: a form without a script, and the only answers that need no login."""
+"""The login page and sign-out: a form without a script, which need no login; so does their style sheet."""
 
 from __future__ import annotations
 

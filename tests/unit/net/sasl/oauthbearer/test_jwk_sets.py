@@ -59,6 +59,12 @@ def test_a_url_is_asked(url: str) -> None:
             reader_of(f"{url}/{path}")()
 
 
+def test_the_loopback_is_asked_without_a_proxy(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("http_proxy", "http://127.0.0.1:1")
+    monkeypatch.delenv("no_proxy", raising=False)
+    assert reader_of(f"{url}/keys")() == b"{}"
+
+
 @pytest.mark.parametrize(
     "given", ["", "keys.json", "/keys.json", "ftp://x/y", "http://issuer.example/keys", "https://", "file://host/keys"]
 )
