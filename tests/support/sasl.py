@@ -39,7 +39,7 @@ def authenticator(
 ) -> SaslAuthenticator:
     """Without settings clients do not log in."""
     found = MetadataImage() if image is None else image
-    credentials = UserCredentials(lambda: found, b"secret of the test")
+    credentials = UserCredentials(lambda: found, lambda: b"secret of the test")
     log = structlog.get_logger()
     return SaslAuthenticator(settings or SaslSettings(), credentials, clock, log, verifier=verifier)
 

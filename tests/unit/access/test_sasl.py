@@ -15,7 +15,7 @@ from tailrace.net.sasl.credentials import UserCredentials
 
 
 def server(mechanism: str, image: MetadataImage) -> SaslServer:
-    return sasl.begin(mechanism, UserCredentials(lambda: image, b"secret"), "nonce")
+    return sasl.begin(mechanism, UserCredentials(lambda: image, lambda: b"secret"), "nonce")
 
 
 @pytest.mark.parametrize("stored", list(ScramMechanism))

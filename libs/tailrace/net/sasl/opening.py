@@ -52,7 +52,15 @@ class ClusterSecret(Protocol):
 
 def user_credentials(image: Callable[[], MetadataImage], secret: ClusterSecret | None) -> UserCredentials:
     """The users. Without the cluster's secret each process stands in by itself for those that do not exist."""
-    return UserCredentials(image, secrets.token_bytes() if secret is None else secret.derived(b"unknown users"))
+    return UserCredentials(image, derived_secret(secret, b"unknown users"))
+
+
+def derived_secret(secret: ClusterSecret | None, purpose: bytes) -> Callable[[], bytes]:
+    """A secret for a purpose, made at each use: the cluster's may change. Without that, a random one."""
+    if secret is None:
+        own = secrets.token_bytes()
+        return lambda: own
+    return lambda: secret.derived(purpose)
 
 
 @contextmanager

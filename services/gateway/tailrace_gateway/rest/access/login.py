@@ -2,8 +2,10 @@
 
 A password comes by HTTP Basic (RFC 7617). A token (RFC 6750) is taken where Kafka clients log in by OAUTHBEARER.
 
-A page is sent to the login page, and what a page asks for gets a 401 that opens no dialog of the browser. A change by a
-session says the session's CSRF token in a header, too: the cookie alone is not enough.
+A page is sent to the login page, and what a page asks for gets a 401 that opens no dialog of the browser. (Over plain
+HTTP off the loopback a browser is known by its session's cookie alone, also an old one.)
+
+A change by a session says the session's CSRF token in a header, too: the cookie alone is not enough.
 """
 
 from __future__ import annotations

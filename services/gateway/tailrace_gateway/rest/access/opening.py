@@ -7,7 +7,7 @@ import secrets
 from tailrace.config import Config
 from tailrace.kafka.security_protocols import encrypts, logs_in
 from tailrace.net.limits.seldom import SeldomWarning
-from tailrace.net.sasl.opening import user_credentials
+from tailrace.net.sasl.opening import derived_secret, user_credentials
 from tailrace.net.tls.handshakes import open_handshakes
 from tailrace.printable import printable
 from tailrace.runtime.insecure_listeners import admin_protocol
@@ -43,6 +43,6 @@ def _login(config: Config, gateway: Gateway, environment: Environment) -> Login:
         failures.say(client=one.client, mechanism=one.mechanism, user=user, why=why)
 
     key = secrets.token_bytes(_KEY_BYTES)
-    shared = key if environment.secret is None else environment.secret.derived(b"console sessions")
+    sessions = BrowserSessions(users, derived_secret(environment.secret, b"console sessions"))
     delay_ms = config.connection_failed_authentication_delay_ms
-    return Login(Passwords(users, key), BrowserSessions(users, shared), delay_ms, failed, gateway.sasl.verifier)
+    return Login(Passwords(users, key), sessions, delay_ms, failed, gateway.sasl.verifier)

@@ -49,12 +49,18 @@ class Passwords:
                 return True
         else:
             self._remembered.pop(user, None)
-        async with self._one_at_a_time:
-            self.checked_count += 1
-            right = await asyncio.to_thread(PasswordCheck(password, found).run)
+        right = await self._check(PasswordCheck(password, found))
         if right:
             self._remember(user, _Right(found.credential, digest))
         return right
+
+    async def _check(self, check: PasswordCheck) -> bool:
+        """A thread cannot be cancelled: the next one waits for its end, whatever becomes of the request."""
+        await self._one_at_a_time.acquire()
+        self.checked_count += 1
+        running = asyncio.get_running_loop().run_in_executor(None, check.run)
+        running.add_done_callback(lambda _: self._one_at_a_time.release())
+        return await asyncio.shield(running)
 
     def _remember(self, user: str, right: _Right) -> None:
         self._remembered[user] = right

@@ -1,7 +1,9 @@
 """Sessions of browsers: a token with a MAC, so that no gateway keeps anything and each one takes the others' tokens.
 
-The key is made of the cluster's secret and of the user's credential. So a session ends with the credential: when the
-user gets another password or is deleted. A session that is not used ends after IDLE_SECONDS, each after MAX_SECONDS.
+The key is made of the cluster's secret and of the user's credentials. So a session ends with each of them: when the
+user gets another password, be it of one mechanism, or is deleted, and when the secret is another one.
+
+A session that is not used ends after IDLE_SECONDS, each after MAX_SECONDS.
 """
 
 from __future__ import annotations
@@ -10,11 +12,11 @@ import base64
 import binascii
 import hmac
 import struct
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Protocol
 
 from tailrace.access.plain import MAX_BYTES
-from tailrace.access.sasl import Credentials
 from tailrace.access.scram import ScramCredential
 
 IDLE_SECONDS: Final = 30 * 60
@@ -47,10 +49,16 @@ class BrowserSession:
         return now - self.used >= RENEWED_AFTER_SECONDS
 
 
+class SessionUsers(Protocol):
+    """The part of tailrace.net.sasl.credentials.UserCredentials that sessions need."""
+
+    def all_of(self, username: str) -> Sequence[ScramCredential]: ...
+
+
 class BrowserSessions:
     """The sessions of a cluster; `secret` is the same at all of its gateways."""
 
-    def __init__(self, credentials: Credentials, secret: bytes) -> None:
+    def __init__(self, credentials: SessionUsers, secret: Callable[[], bytes]) -> None:
         self._credentials = credentials
         self._secret = secret
 
@@ -86,9 +94,11 @@ class BrowserSessions:
         return base64.urlsafe_b64encode(mac).rstrip(b"=").decode()
 
     def _key(self, user: str) -> bytes | None:
-        found = self._credentials.find(user, None)
-        return _derived(self._secret, found.credential) if found.known else None
+        found = self._credentials.all_of(user)
+        return _derived(self._secret(), found) if found else None
 
 
-def _derived(secret: bytes, credential: ScramCredential) -> bytes:
-    return hmac.digest(secret, b"console session" + credential.salt + credential.stored_key, _HASH)
+def _derived(secret: bytes, credentials: Sequence[ScramCredential]) -> bytes:
+    parts = [part for one in credentials for part in (one.salt, one.stored_key)]
+    framed = b"".join(len(part).to_bytes(4) + part for part in parts)
+    return hmac.digest(secret, b"console session" + framed, _HASH)

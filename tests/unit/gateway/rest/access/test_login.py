@@ -111,9 +111,9 @@ def browser(
     verifier: TokenVerifier | None = None,
 ) -> httpx.AsyncClient:
     users = UserCredentials(
-        lambda: MetadataImage(scram={"alice": {SHA_512: credential("alice", "wonder:land")}}), SECRET
+        lambda: MetadataImage(scram={"alice": {SHA_512: credential("alice", "wonder:land")}}), lambda: SECRET
     )
-    sessions = BrowserSessions(users, SECRET)
+    sessions = BrowserSessions(users, lambda: SECRET)
     login = Login(OneUser(), sessions, DELAY_MS, failures.append, verifier)
     access = RestAccess(login=login, authorizer=recorder)
     app = create_app(backend, clock, random.Random(1), HostRules(["here"]), access)

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
+import threading
+
 import pytest
 
 from support.users import SHA_256, SHA_512, credential
+from support.waiting import HUNG_S
 from tailrace.access.plain import MAX_BYTES
+from tailrace.access.scram import ScramMechanism, salted
 from tailrace.metadata.image import MetadataImage
 from tailrace.metadata.records import UserScramCredentialRecord
 from tailrace.net.sasl.credentials import UserCredentials
@@ -21,7 +26,7 @@ def users() -> Credentials:
 
 @pytest.fixture
 def passwords(users: Credentials) -> Passwords:
-    return Passwords(UserCredentials(lambda: MetadataImage(scram=users), bytes(32)), bytes(32))
+    return Passwords(UserCredentials(lambda: MetadataImage(scram=users), lambda: bytes(32)), bytes(32))
 
 
 @pytest.mark.parametrize(
@@ -68,6 +73,29 @@ async def test_a_new_password_and_a_deleted_user_count_at_once(users: Credential
     assert await passwords.are_right("alice", "looking glass")
     del users["alice"]
     assert not await passwords.are_right("alice", "looking glass")
+
+
+async def test_the_next_check_waits_for_the_thread_of_a_request_that_was_cancelled(
+    passwords: Passwords, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loop, begun, may_end = asyncio.get_running_loop(), asyncio.Event(), threading.Event()
+
+    def slow(mechanism: ScramMechanism, password: str, salt: bytes, iterations: int) -> bytes:
+        loop.call_soon_threadsafe(begun.set)
+        may_end.wait(HUNG_S)
+        return salted(mechanism, password, salt, iterations)
+
+    monkeypatch.setattr("tailrace.access.sasl.salted", slow)
+    first = asyncio.create_task(passwords.are_right("alice", "wonderland"))
+    await begun.wait()
+    first.cancel()
+    await asyncio.wait([first])
+    second = asyncio.create_task(passwords.are_right("alice", "wonderland"))
+    for _ in range(10):
+        await asyncio.sleep(0)
+    assert passwords.checked_count == 1
+    may_end.set()
+    assert await second and passwords.checked_count == 2
 
 
 async def test_a_bounded_number_is_remembered(users: Credentials, passwords: Passwords) -> None:

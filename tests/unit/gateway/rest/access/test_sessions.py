@@ -8,6 +8,7 @@ from dataclasses import replace
 import pytest
 
 from support.users import SHA_256, SHA_512, credential
+from tailrace.access.scram import ScramMechanism
 from tailrace.metadata.image import MetadataImage
 from tailrace.metadata.records import UserScramCredentialRecord
 from tailrace.net.sasl.credentials import UserCredentials
@@ -29,7 +30,7 @@ def users() -> Users:
 
 def sessions(users: Users, secret: bytes = SECRET) -> BrowserSessions:
     """Those of one gateway."""
-    return BrowserSessions(UserCredentials(lambda: MetadataImage(scram=dict(users)), secret), secret)
+    return BrowserSessions(UserCredentials(lambda: MetadataImage(scram=dict(users)), lambda: secret), lambda: secret)
 
 
 def token_of(users: Users, session: BrowserSession = SESSION) -> str:
@@ -75,6 +76,30 @@ def test_a_session_ends_with_the_password_and_with_the_user(users: Users) -> Non
     del users["alice"]
     assert sessions(users).find(token, NOW) is None
     assert sessions(users).token(SESSION) is None
+
+
+@pytest.mark.parametrize("changed", [SHA_256, SHA_512])
+def test_a_session_ends_with_the_password_of_either_mechanism(users: Users, changed: ScramMechanism) -> None:
+    """kafka-configs.sh changes one of them."""
+    both: dict[int, UserScramCredentialRecord] = {
+        one: credential("alice", "wonderland", one) for one in (SHA_256, SHA_512)
+    }
+    token = token_of({"alice": both})
+    assert sessions({"alice": both}).find(token, NOW) == SESSION
+    other = {**both, changed: credential("alice", "looking glass", changed)}
+    assert sessions({"alice": other}).find(token, NOW) is None
+    del both[changed]
+    assert sessions({"alice": both}).find(token, NOW) is None
+
+
+def test_a_session_ends_when_the_clusters_secret_is_changed(users: Users) -> None:
+    secrets = [SECRET]
+    known = UserCredentials(lambda: MetadataImage(scram=users), lambda: SECRET)
+    running = BrowserSessions(known, lambda: secrets[-1])
+    token = running.token(SESSION)
+    assert token is not None and running.find(token, NOW) == SESSION
+    secrets.append(b"another" * 5)
+    assert running.find(token, NOW) is None
 
 
 @pytest.mark.parametrize(

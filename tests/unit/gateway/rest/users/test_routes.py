@@ -23,7 +23,8 @@ ALICE = {"user_name": "alice/ops", "password": "wonder:land"}
 
 
 async def can_log_in(backend: MemoryBackend, password: str) -> bool:
-    return await Passwords(UserCredentials(backend.image, bytes(32)), bytes(32)).are_right("alice/ops", password)
+    users = UserCredentials(backend.image, lambda: bytes(32))
+    return await Passwords(users, bytes(32)).are_right("alice/ops", password)
 
 
 async def test_a_user_is_created_and_logs_in_and_its_password_is_in_no_answer(
