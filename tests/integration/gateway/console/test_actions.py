@@ -185,7 +185,10 @@ def test_a_group_is_late_for_a_reason_and_reset_after_the_plan_was_seen(
     lag = f"consumer-groups/billing/lags/{quote('orders')}/partitions/0"
     assert rest.get(lag)["current_offset"] == 4, "nothing is changed by the plan"
     assert twin(window, "CLI") == "tailrace group reset billing --to-offset 9 --execute"
-    commit.click()
+    with page.expect_request(lambda asked: asked.url.endswith("offsets:reset")) as committed:
+        commit.click()
+    seen = [{"topic_name": "orders", "partition_id": 0, "offset": 9}]
+    assert committed.value.post_data_json == {"to": "OFFSETS", "offsets": seen}, "as they were shown"
     done(window, "1 offset of billing is reset.")
     assert rest.get(lag)["current_offset"] == 9
     cli(cluster, "tailrace group reset billing --to-offset 4 --execute")
@@ -243,7 +246,7 @@ def test_a_record_is_produced_shown_whole_and_read_by_a_client(window: Window, c
     page.get_by_role("button", name="Produce a record").click()
     page.get_by_label("Key", exact=True).fill("<b>key")
     page.get_by_label("Value", exact=True).fill('{"n":12345678901234567890,"list":[]}')
-    page.get_by_label("Headers").fill("trace=é1")
+    page.get_by_label("Headers").fill('trace=é1\njson={"n":12345678901234567890}')
     by_cli = twin(window, "CLI")
     page.get_by_role("button", name="Produce", exact=True).click()
     done(window, "The record is at offset 0 of made-0.")
@@ -253,6 +256,7 @@ def test_a_record_is_produced_shown_whole_and_read_by_a_client(window: Window, c
     shown = page.locator('dialog pre[aria-label="Value"]').inner_text()
     assert shown == '{\n  "n": 12345678901234567890,\n  "list": []\n}'
     assert page.locator('dialog pre[aria-label="Header trace"]').inner_text() == "é1"
+    assert page.locator('dialog pre[aria-label="Header json"]').inner_text() == '{\n  "n": 12345678901234567890\n}'
     assert accessibility(page) == []
     page.get_by_role("button", name="Close").click()
     cli(cluster, by_cli)
@@ -262,27 +266,30 @@ def test_a_record_is_produced_shown_whole_and_read_by_a_client(window: Window, c
     page.get_by_role("button", name="Produce", exact=True).click()
     done(window, "The record is at offset 2 of made-0.")
     assert window.row("Records", "tombstone")[0] == "0:2"
+    headers = [("trace", "é1".encode()), ("json", b'{"n":12345678901234567890}')]
     with KafkaConsumer(bootstrap_servers=cluster.bootstrap, auto_offset_reset="earliest") as reader:
         reader.assign([TopicPartition("made", 0)])
         read = [next(reader) for _ in range(3)]
     assert [one.key for one in read] == [b"<b>key"] * 3
     assert [one.value for one in read] == [b'{"n":12345678901234567890,"list":[]}'] * 2 + [None]
-    assert [list(one.headers) for one in read[:2]] == [[("trace", "é1".encode())]] * 2
+    assert [list(one.headers) for one in read[:2]] == [headers] * 2
     cluster.delete_topic("made")
 
 
 def test_live_messages_come_as_they_are_produced_and_only_those_asked_for(window: Window, cluster: Cluster) -> None:
-    page = window.go("messages/orders?start=latest&text=live")
+    cluster.create_topic("came", 1)  # of its own: other tests know how many records orders has
+    page = window.go("messages/came?start=latest&text=live")
     page.get_by_text("Live: 0 records have come").wait_for()
     with KafkaProducer(bootstrap_servers=cluster.bootstrap) as producer:
 
         def comes() -> bool:
-            producer.send("orders", b"other", partition=0).get(HUNG_S)
-            producer.send("orders", b"a live one", partition=0).get(HUNG_S)
+            producer.send("came", b"other", partition=0).get(HUNG_S)
+            producer.send("came", b"a live one", partition=0).get(HUNG_S)
             return any("a live one" in row[3] for row in window.rows("Records") if len(row) > 3)
 
         until(comes, "a live record")
     assert {row[3] for row in window.rows("Records")} == {"a live one"}
+    cluster.delete_topic("came")
 
 
 def test_the_commands_of_a_view_read_the_same(window: Window, cluster: Cluster) -> None:

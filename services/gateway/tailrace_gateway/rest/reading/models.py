@@ -63,6 +63,7 @@ class RecordsQuery(BaseModel):
     isolation: Literal["read_uncommitted", "read_committed"] = "read_uncommitted"
     key_encoding: Encoding = Encoding.AUTO
     value_encoding: Encoding = Encoding.AUTO
+    header_encoding: Encoding = Encoding.AUTO
     wait_ms: Annotated[
         int, Field(ge=0, le=WAIT_MS_MAX, description="to wait for a record where there is none: long polling")
     ] = 0

@@ -65,7 +65,7 @@ def wish_of(
         raise plain(HTTPStatus.BAD_REQUEST, f"Bad Request: {wrong}") from None
     if any(index >= count for index in wanted):
         raise unknown_topic()
-    encodings = Encodings(query.key_encoding, query.value_encoding)
+    encodings = Encodings(query.key_encoding, query.value_encoding, query.header_encoding)
     return ReadingWish(
         topic, start, until, wanted, positions, query.isolation == "read_committed", query.filter, encodings
     )

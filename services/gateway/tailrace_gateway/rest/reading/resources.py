@@ -14,10 +14,11 @@ _YEAR_10000_MS: Final = 253_402_300_800_000
 
 
 class Encodings(NamedTuple):
-    """How keys and values are shown; headers are always shown by what they are."""
+    """How keys, values and the values of headers are shown."""
 
     key: Encoding = Encoding.AUTO
     value: Encoding = Encoding.AUTO
+    header: Encoding = Encoding.AUTO
 
 
 def record_of(topic: str, found: FoundRecord, encodings: Encodings) -> dict[str, object]:
@@ -33,7 +34,7 @@ def record_of(topic: str, found: FoundRecord, encodings: Encodings) -> dict[str,
         "timestamp_ms": record.timestamp,
         "key": _data(record.key, encodings.key),
         "value": _data(record.value, encodings.value),
-        "headers": [{"name": name, "value": _data(value, Encoding.AUTO)} for name, value in record.headers],
+        "headers": [{"name": name, "value": _data(value, encodings.header)} for name, value in record.headers],
         "decoded": None if decode is None else decode(record),
     }
 

@@ -99,6 +99,25 @@ async def test_values_are_shown_as_they_are_wanted(http: httpx.AsyncClient, enco
     assert record["key"] == {"type": "HEX", "data": "6b", "size": 1}
 
 
+@pytest.mark.parametrize(
+    ("encoding", "shown"),
+    [
+        ("auto", [{"type": "JSON", "data": {"a": 1}}, {"type": "BINARY", "data": "/w=="}]),
+        ("text", [{"type": "STRING", "data": '{"a":1}'}, {"type": "BINARY", "data": "/w=="}]),
+        ("hex", [{"type": "HEX", "data": b'{"a":1}'.hex()}, {"type": "HEX", "data": "ff"}]),
+    ],
+)
+async def test_headers_are_shown_as_they_are_wanted(
+    http: httpx.AsyncClient, backend: MemoryBackend, encoding: str, shown: Any
+) -> None:
+    backend.records["orders", 0] = [Record(value=b"1", headers=(("a", b'{"a":1}'), ("b", b"\xff")))]
+    (record, *_) = (await get(http, partitions="0", header_encoding=encoding))["data"]
+    assert [header["value"] for header in record["headers"]] == [
+        {**shown[0], "size": 7},
+        {**shown[1], "size": 1},
+    ]
+
+
 async def test_pages_follow_each_other_to_the_end(http: httpx.AsyncClient) -> None:
     page = await get(http, limit=4)
     found = places(page)

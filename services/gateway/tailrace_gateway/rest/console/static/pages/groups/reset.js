@@ -40,7 +40,8 @@ export function ResetGroup({ name, partitions, members, onClose }) {
     }
   }
   async function act() {
-    const { data } = await ask(path, { method: "POST", body: wish });
+    const offsets = plan.rows.map((row) => ({ topic_name: row.topic_name, partition_id: row.partition_id, offset: row.new_offset }));
+    const { data } = await ask(path, { method: "POST", body: { to: "OFFSETS", offsets } }); // the offsets that were seen
     return `${counted(data.length, "offset", "offsets")} of ${name} ${data.length === 1 ? "is" : "are"} reset.`;
   }
   const topics = [...new Set(partitions.map((row) => row.topic))].sort();

@@ -41,7 +41,7 @@ export function recordsPath(name, view, { cursor, limit, scanned } = {}) {
   if (limit) pairs.push(["limit", String(limit)]);
   if (scanned) pairs.push(["max_scanned_records", String(scanned)]);
   if (view.committed) pairs.push(["isolation", "read_committed"]);
-  pairs.push(["key_encoding", view.as], ["value_encoding", view.as]);
+  pairs.push(["key_encoding", view.as], ["value_encoding", view.as], ["header_encoding", "text"]);
   return `${pathOf("topics", name, "records")}?${new URLSearchParams(pairs)}`;
 }
 
@@ -58,7 +58,7 @@ export function twinsOf(name, view) {
   return [["REST", rest], ["CLI", cli], ["kcat", kcat]];
 }
 
-// Whether a record is what the filter asks for: the key is equal, the text is in the key or value.
+// Whether a record is what the filter asks for: the key is equal, the text is in the key, the value or a header.
 export function matches(record, { key, text }) {
   if (key !== "" && record.key?.data !== key) return false;
   if (text === "") return true;
