@@ -27,7 +27,9 @@ def missing() -> str | None:
     """Why this machine cannot do it; None when it can."""
     if os.geteuid() != 0:
         return "network namespaces and loop devices need root"
-    tools = [name for name in ("ip", "nsenter", "mkfs.ext4", "mount", "umount") if shutil.which(name) is None]
+    tools = [
+        name for name in ("ip", "nsenter", "mkfs.ext4", "losetup", "mount", "umount") if shutil.which(name) is None
+    ]
     if tools:
         return f"not installed: {', '.join(tools)} (apt-get install -y iproute2 e2fsprogs mount)"
     if not Path("/dev/loop-control").exists():
@@ -43,16 +45,17 @@ def missing_for_disks() -> str | None:
     """Why this machine has no disks of a test's own."""
     if os.geteuid() != 0:
         return "loop devices need root"
-    if shutil.which("mkfs.ext4") is None or shutil.which("mount") is None:
-        return "not installed: mkfs.ext4 or mount (apt-get install -y e2fsprogs mount)"
+    if any(shutil.which(name) is None for name in ("mkfs.ext4", "losetup", "mount")):
+        return "not installed: mkfs.ext4, losetup or mount (apt-get install -y e2fsprogs mount)"
     return None if Path("/dev/loop-control").exists() else "no loop devices"
 
 
-def run(*command: str) -> None:
-    """Runs a program; what it said is in the error if it fails."""
+def run(*command: str) -> str:
+    """What a program prints; what it said is in the error if it fails."""
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
         raise OSError(f"{' '.join(command)}: {done.stdout}{done.stderr}")
+    return done.stdout
 
 
 def _name(what: str | int) -> str:
@@ -176,7 +179,16 @@ class Disk:
         self._image.unlink(missing_ok=True)
 
     def _mount(self) -> None:
-        run("mount", "-o", "loop,errors=remount-ro", str(self._image), str(self.path))
+        """On a loop device of its own: `mount -o loop` would take the last one again while anything has that mounted.
+
+        A container or any other mount namespace that began meanwhile has a copy of the mount, and with it the file
+        system that was shut down.
+        """
+        device = run("losetup", "--find", "--show", str(self._image)).strip()
+        try:
+            run("mount", "-o", "errors=remount-ro", device, str(self.path))
+        finally:
+            run("losetup", "--detach", device)  # by the kernel, as soon as nothing has it mounted
 
     def turn_read_only(self) -> None:
         """What the kernel does when it finds the file system damaged: every write and sync fails from now on."""
