@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from typing import Final
+from collections.abc import Callable, Iterable, Iterator
+from typing import Final, TypeVar
 
 from tailrace.access.acls import Acl, AclPermission, PatternType
 from tailrace.access.filters import AclFilter
@@ -11,6 +11,7 @@ from tailrace.access.resources import AclOperation, ResourceType
 from tailrace.wire import messages as m
 
 VERSION: Final = 3
+_Message = TypeVar("_Message")
 _DescribedAcl = m.DescribeAclsResponse.DescribeAclsResource.AclDescription
 _DeletedAcl = m.DeleteAclsResponse.DeleteAclsFilterResult.DeleteAclsMatchingAcl
 
@@ -34,31 +35,12 @@ def creation(acls: Iterable[Acl]) -> m.CreateAclsRequest:
 
 def description(wanted: AclFilter) -> m.DescribeAclsRequest:
     """Asks for the ACLs that a filter names."""
-    return m.DescribeAclsRequest(
-        resource_type_filter=wanted.resource_type,
-        resource_name_filter=wanted.name,
-        pattern_type_filter=wanted.pattern_type,
-        principal_filter=wanted.principal,
-        host_filter=wanted.host,
-        operation=wanted.operation,
-        permission_type=wanted.permission,
-    )
+    return _filtering(m.DescribeAclsRequest, wanted)
 
 
 def deletion(filters: Iterable[AclFilter]) -> m.DeleteAclsRequest:
     """Deletes the ACLs that the filters name; each filter has its own error in the answer, in this order."""
-    rows = [
-        m.DeleteAclsRequest.DeleteAclsFilter(
-            resource_type_filter=wanted.resource_type,
-            resource_name_filter=wanted.name,
-            pattern_type_filter=wanted.pattern_type,
-            principal_filter=wanted.principal,
-            host_filter=wanted.host,
-            operation=wanted.operation,
-            permission_type=wanted.permission,
-        )
-        for wanted in filters
-    ]
+    rows = [_filtering(m.DeleteAclsRequest.DeleteAclsFilter, wanted) for wanted in filters]
     return m.DeleteAclsRequest(filters=rows)
 
 
@@ -74,6 +56,19 @@ def deleted(answer: m.DeleteAclsResponse) -> Iterator[Acl]:
     for result in answer.filter_results:
         for row in result.matching_acls:
             yield _acl(row.resource_type, row.resource_name, row.pattern_type, row)
+
+
+def _filtering(message: Callable[..., _Message], wanted: AclFilter) -> _Message:
+    """Both messages with a filter give its fields the same names."""
+    return message(
+        resource_type_filter=wanted.resource_type,
+        resource_name_filter=wanted.name,
+        pattern_type_filter=wanted.pattern_type,
+        principal_filter=wanted.principal,
+        host_filter=wanted.host,
+        operation=wanted.operation,
+        permission_type=wanted.permission,
+    )
 
 
 def _acl(kind: int, name: str, pattern: int, row: _DescribedAcl | _DeletedAcl) -> Acl:
