@@ -10,7 +10,7 @@ import pytest
 from support import java_tools as tools
 from support.java_tools import JavaTools, Shell
 from support.plugin import leave_out
-from support.tokens import AUDIENCE, ISSUER, Issuer
+from support.tokens import Issuer, cluster_of
 from tailrace.testing import Cluster
 
 OAUTH = "org.apache.kafka.common.security.oauthbearer"
@@ -23,16 +23,7 @@ def issuer() -> Issuer:
 
 @pytest.fixture(scope="module")
 def cluster(issuer: Issuer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    keys = tmp_path_factory.mktemp("issuer") / "keys.json"
-    keys.write_bytes(issuer.jwk_set())
-    settings = {
-        "gateway.security.protocol": "SASL_PLAINTEXT",
-        "sasl.enabled.mechanisms": "OAUTHBEARER",
-        "sasl.oauthbearer.jwks.endpoint.url": keys.as_uri(),
-        "sasl.oauthbearer.expected.issuer": ISSUER,
-        "sasl.oauthbearer.expected.audience": AUDIENCE,
-    }
-    with Cluster(settings=settings) as running:
+    with cluster_of(issuer, tmp_path_factory.mktemp("issuer")) as running:
         yield running
 
 

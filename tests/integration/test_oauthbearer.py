@@ -15,7 +15,7 @@ from confluent_kafka.admin import AdminClient
 from kafka import KafkaConsumer, KafkaProducer
 from kafka.net.sasl.oauth import AbstractTokenProvider
 
-from support.tokens import AUDIENCE, ISSUER, Issuer
+from support.tokens import Issuer, cluster_of
 from support.waiting import HUNG_S, until
 from tailrace.testing import Cluster
 
@@ -30,16 +30,7 @@ def issuer() -> Issuer:
 
 @pytest.fixture(scope="module")
 def cluster(issuer: Issuer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    keys = tmp_path_factory.mktemp("issuer") / "keys.json"
-    keys.write_bytes(issuer.jwk_set())
-    settings = {
-        "gateway.security.protocol": "SASL_PLAINTEXT",
-        "sasl.enabled.mechanisms": "OAUTHBEARER",
-        "sasl.oauthbearer.jwks.endpoint.url": keys.as_uri(),
-        "sasl.oauthbearer.expected.issuer": ISSUER,
-        "sasl.oauthbearer.expected.audience": AUDIENCE,
-    }
-    with Cluster(settings=settings) as running:
+    with cluster_of(issuer, tmp_path_factory.mktemp("issuer")) as running:
         yield running
 
 

@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
 from typing import Any, Final
 
 import jwt
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
 from jwt.algorithms import ECAlgorithm, OKPAlgorithm, RSAAlgorithm
+
+from tailrace.testing import Cluster
 
 ISSUER: Final = "https://issuer.example"
 AUDIENCE: Final = "kafka"
@@ -50,3 +55,19 @@ def first_message(token: str, authorization_id: str = "") -> bytes:
     """What a client says (RFC 7628)."""
     authorization = f"a={authorization_id}" if authorization_id else ""
     return f"n,{authorization},\x01auth=Bearer {token}\x01\x01".encode()
+
+
+@contextmanager
+def cluster_of(issuer: Issuer, folder: Path) -> Iterator[Cluster]:
+    """A cluster whose clients log in with the issuer's tokens; the folder holds the public keys."""
+    keys = folder / "keys.json"
+    keys.write_bytes(issuer.jwk_set())
+    settings = {
+        "gateway.security.protocol": "SASL_PLAINTEXT",
+        "sasl.enabled.mechanisms": "OAUTHBEARER",
+        "sasl.oauthbearer.jwks.endpoint.url": keys.as_uri(),
+        "sasl.oauthbearer.expected.issuer": ISSUER,
+        "sasl.oauthbearer.expected.audience": AUDIENCE,
+    }
+    with Cluster(settings=settings) as running:
+        yield running
