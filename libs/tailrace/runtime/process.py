@@ -32,7 +32,7 @@ INSECURE = "allow.insecure.listeners=true"
 # A port, a right or space that the operator has to give; anything else is shown with its traceback.
 _OUTSIDE = {errno.EADDRINUSE, errno.EADDRNOTAVAIL, errno.EACCES, errno.ENOSPC, errno.EROFS}
 
-
+_STOPS = (signal.SIGTERM, signal.SIGINT)
 _THREADS_SECONDS = 0.5
 
 
@@ -92,7 +92,8 @@ def main(role: Role, arguments: Sequence[str] | None = None) -> None:
         leave(f"data.dir {config.data_dir} cannot be used: {error.strerror}", REFUSED)
     for warning in config.warnings:
         logs.logger(role.name, config.node_id, named=False).warning(warning)
-    signal.signal(signal.SIGTERM, _end)  # until the loop has its own: the run file must not stay
+    # Until the loop handles them: an exception out of a handler ends an import anywhere, with whatever status.
+    signal.pthread_sigmask(signal.SIG_BLOCK, _STOPS)
     reporter = FileReporter(run_dir, role.name, config.node_id)
     try:
         reporter.begin()
@@ -102,10 +103,6 @@ def main(role: Role, arguments: Sequence[str] | None = None) -> None:
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(0)  # the interpreter would wait for threads: for one that connects to a host that is away, say
-
-
-def _end(_number: int, _frame: object) -> NoReturn:
-    raise SystemExit(0)
 
 
 def live(service: RoleInstance) -> None:
@@ -162,7 +159,10 @@ def leave(sentence: str, status: int = USAGE_ERROR) -> NoReturn:
 
 
 def run_loop(body: Callable[[asyncio.Event], Coroutine[None, None, None]]) -> None:
-    """Runs `body` on uvloop; its event is set by the first SIGTERM or SIGINT, the second one ends the process."""
+    """Runs `body` on uvloop; its event is set by the first SIGTERM or SIGINT, the second one ends the process.
+
+    Signals that were blocked until then, and came, count.
+    """
     import uvloop
 
     async def run() -> None:
@@ -174,8 +174,9 @@ def run_loop(body: Callable[[asyncio.Event], Coroutine[None, None, None]]) -> No
                 os._exit(128 + number)
             stop.set()
 
-        for number in (signal.SIGTERM, signal.SIGINT):
+        for number in _STOPS:
             loop.add_signal_handler(number, on_signal, number)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, _STOPS)
         await body(stop)
 
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:

@@ -7,6 +7,7 @@ import contextlib
 import json
 import logging
 import os
+import subprocess
 import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -282,3 +283,32 @@ def test_the_help_of_a_role_names_its_other_commands(capsys: pytest.CaptureFixtu
     finally:
         os.umask(umask)  # a role makes it private
     assert "Other commands, each with --help: mend." in capsys.readouterr().out
+
+
+def test_a_role_that_is_told_to_stop_while_it_imports_ends_with_0(tmp_path: Path) -> None:
+    """In the middle of an import an exception from a signal's handler may become another one: here in __set_name__."""
+    program = f"""
+import asyncio, contextlib, importlib.abc, os, signal, sys
+from tailrace.runtime.process import main
+from tailrace.runtime.role import Role
+
+class Told:
+    def __set_name__(self, owner, name):
+        os.kill(os.getpid(), signal.SIGTERM)
+
+class Finder(importlib.abc.MetaPathFinder):
+    def find_spec(self, name, path, target=None):
+        if name == "uvloop":
+            type("Imported", (), {{"told": Told()}})
+
+@contextlib.asynccontextmanager
+async def opens_never(config, environment):
+    yield await asyncio.Event().wait()
+
+sys.modules.pop("uvloop", None)
+sys.meta_path.insert(0, Finder())
+main(Role("controller", opens_never), ["--set", "data.dir={tmp_path}", "--set", "health.port=0"])
+"""
+    ended = subprocess.run([sys.executable, "-c", program], check=False, capture_output=True, text=True, timeout=60)
+    assert ended.returncode == 0, ended.stderr
+    assert not list((tmp_path / "run").iterdir())
