@@ -1,6 +1,7 @@
 """`./test [LAYER...] [pytest options]`: runs the layers side by side, and says what was left out.
 
 REQUIRE_ALL=1 makes a left-out layer, and a skip that tests/skips.txt does not explain, a failure.
+TEST_SEED=N is the seed of the order of tests and of Hypothesis; without it a run draws one, and its commands show it.
 """
 
 from __future__ import annotations

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import secrets
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -11,6 +13,7 @@ from support.layers import jars
 
 BIN = Path(sys.executable).parent
 SOURCES = ("libs", "services", "spark", "tests")
+SEED = os.environ.get("TEST_SEED") or str(secrets.randbelow(2**32))  # of the tests' order and of Hypothesis
 Command = tuple[str, ...]
 
 
@@ -40,7 +43,8 @@ def module(name: str, *arguments: str) -> Command:
 def pytest_command(*arguments: str) -> Command:
     """On tests, with every skip explained and the seconds of every file noted."""
     colour = ["--color=yes"] if sys.stdout.isatty() else []
-    return module("pytest", "-q", "-p", "support.skips", "-p", "support.layers.slowest", *arguments, *colour)
+    seeds = (f"--randomly-seed={SEED}", f"--hypothesis-seed={SEED}")
+    return module("pytest", "-q", "-p", "support.skips", "-p", "support.layers.slowest", *seeds, *arguments, *colour)
 
 
 def tests_of(layer: str, names: str) -> tuple[str, ...]:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
+
 from support.commands import ROOT
 from support.layers.__main__ import choose, parts_of
-from support.layers.table import LAYERS
+from support.layers.table import LAYERS, SEED
 
 
 def test_without_a_name_every_layer_runs_but_the_one_that_is_named_only() -> None:
@@ -30,3 +32,12 @@ def test_what_is_apart_is_there_and_left_out_of_the_first_part() -> None:
 def test_a_layer_with_options_is_one_part() -> None:
     (part,) = parts_of("integration", ["-k", "packages"])
     assert part.commands[0][-2:] == ("-k", "packages") and part.name == "integration"
+
+
+def test_one_seed_orders_the_tests_of_a_whole_run_and_ci_fixes_it() -> None:
+    commands = [command for name in LAYERS for part in parts_of(name, []) for command in part.commands]
+    tests = [command for command in commands if "pytest" in command]
+    assert len(tests) > len(LAYERS)
+    for command in tests:
+        assert {f"--randomly-seed={SEED}", f"--hypothesis-seed={SEED}"} < set(command)
+    assert re.search(r"^export TEST_SEED=\S*\d", (ROOT / ".ci" / "run").read_text(), re.MULTILINE)
