@@ -10,6 +10,7 @@ from kafka import KafkaAdminClient, KafkaConsumer, TopicPartition
 from support.load import Load, check, read_all
 from support.ports import free_ports
 from support.subscribing import subscribed
+from support.unretrieved import leaves_no_exception_behind
 from tailrace.testing import Cluster
 
 PARTITIONS = 3
@@ -23,6 +24,7 @@ def cluster() -> Iterator[Cluster]:
     arguments = ["--brokers", "3", "--gateways", "2", "--coordinators", "2"]
     with Cluster(port=free_ports(4), arguments=arguments, settings={"offsets.topic.num.partitions": "8"}) as running:
         yield running
+        leaves_no_exception_behind(running)
 
 
 def create(cluster: Cluster, name: str, partitions: int = PARTITIONS, replication_factor: int = 1) -> str:
@@ -47,6 +49,7 @@ def test_a_killed_service_comes_back_and_nothing_acknowledged_is_lost(cluster: C
         load.wait_for(300)
     assert load.promised.failed == []
     check(load.promised, read_all(cluster.bootstrap, topic))
+    leaves_no_exception_behind(cluster)
 
 
 def test_a_group_goes_on_after_its_coordinator_was_killed(cluster: Cluster) -> None:

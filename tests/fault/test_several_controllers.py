@@ -18,6 +18,7 @@ from support.load import Load, check, read_all
 from support.plugin import leave_out
 from support.ports import free_ports
 from support.postgres import Postgres, binary
+from support.unretrieved import leaves_no_exception_behind
 from support.waiting import HUNG_S, until
 from tailrace.testing import Cluster
 
@@ -43,6 +44,7 @@ def started(postgres: Postgres, environ: dict[str, str] | None = None) -> Cluste
 def cluster(postgres: Postgres) -> Iterator[Cluster]:
     with started(postgres) as running:
         yield running
+        leaves_no_exception_behind(running)
 
 
 @pytest.fixture
