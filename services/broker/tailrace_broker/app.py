@@ -401,6 +401,7 @@ async def open_listener(
         of_services = service_handlers(
             topics=topics,
             wakeups=broker.wakeups,
+            lookups=broker.lookups,
             producer_ids=producer_ids,
             open_transactions=open_transactions,
             hanging=hanging,

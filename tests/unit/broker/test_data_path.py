@@ -287,6 +287,7 @@ async def test_a_shard_epoch_that_no_controller_gave_is_refused_and_leaves_nothi
         assert await internal_produce(broker, 5) == 0
     async with running(tmp_path) as broker:
         assert await internal_produce(broker, 5) == 0
+        assert broker.broker.lookups.count == 0  # the image knows: the log is not read for it
 
 
 async def test_a_new_owner_that_knows_its_epoch_before_the_broker_is_fenced_in_when_the_news_comes(
@@ -329,8 +330,16 @@ async def test_an_older_shard_epoch_is_fenced_also_after_a_restart(tmp_path: Pat
         assert (await fence(broker, 6)).error_code == ErrorCode.NOT_COORDINATOR
         assert await internal_produce(broker, 7) == 0
     async with running(tmp_path) as broker:
-        assert await internal_produce(broker, 6) == ErrorCode.NOT_COORDINATOR  # the barrier in the log says 7
+        broker.follower.stale = True  # the image, which is that of the start, says 5, and the barrier in the log 7
+        assert await internal_produce(broker, 6) == ErrorCode.UNKNOWN_LEADER_EPOCH
+        assert await internal_produce(broker, 5, base_offset=1) == ErrorCode.NOT_COORDINATOR
+        assert (await fence(broker, 5)).error_code == ErrorCode.NOT_COORDINATOR
+        assert broker.broker.lookups.count == 1  # a thread has read the log
+        assert (await fence(broker, 6)).error_code == ErrorCode.NOT_COORDINATOR
+        assert await internal_produce(broker, 6) == ErrorCode.NOT_COORDINATOR
+        assert (await fence(broker, 7)).barrier_offset == 3
         assert await internal_produce(broker, 7) == 0
+        assert broker.broker.lookups.count == 1
 
 
 async def test_a_shards_append_lands_only_where_its_owner_believes_the_log_ends(tmp_path: Path) -> None:

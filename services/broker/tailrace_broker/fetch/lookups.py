@@ -1,4 +1,4 @@
-"""Lookups by timestamp, and walks through damaged segments, in threads: each may wait for the disk, many times over.
+"""Searches of a log, and walks through damaged segments, in threads: each may wait for the disk, many times over.
 
 They run on views of the segments (tailrace.log.segment.background_scan), so that the log goes on meanwhile; what they
 found counts if the files were not cut, replaced or deleted under them. One is under way for a connection, which waits
@@ -13,8 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any, Final, TypeAlias
 
-from tailrace.log.background_lookup import Search
-from tailrace.log.read import TimestampOffset
+from tailrace.log.background_lookup import Found, SegmentSearch
 from tailrace.log.segment import background_scan
 from tailrace.log.segment.view import BackgroundScan
 
@@ -38,9 +37,9 @@ class Lookups:
     def __len__(self) -> int:
         return len(self._running)
 
-    async def find(self, search: Search) -> TimestampOffset | None:
+    async def find(self, search: SegmentSearch[Found]) -> Found:
         """What the search finds. Raises LogChanged, ApiError, OSError."""
-        ended: asyncio.Future[TimestampOffset | None] = self._begin(search.run, search.stop)
+        ended: asyncio.Future[Found] = self._begin(search.run, search.stop)
         try:
             await asyncio.wait([ended])
         finally:

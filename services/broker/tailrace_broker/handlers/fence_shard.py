@@ -13,7 +13,8 @@ from tailrace.errors import ApiError, ErrorCode
 from tailrace.metadata.image import MetadataImage
 from tailrace.net.context import Context
 from tailrace.wire.messages import FenceShardRequest, FenceShardResponse
-from tailrace_broker.partitions.shard_barriers import barrier, refusal_of
+from tailrace_broker.fetch.lookups import LogChanged
+from tailrace_broker.partitions.shard_barriers import BarrierSearch, barrier, refusal_of
 from tailrace_broker.waiting import offset_wait
 
 _NEWS_TIMEOUT_MS = 1000.0
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from tailrace.clock import Clock
     from tailrace.net.metadata.follower import MetadataFollower
     from tailrace_broker.dynamic_config import DynamicBrokerConfig
+    from tailrace_broker.fetch.lookups import Lookups
     from tailrace_broker.partitions.partition import Partition
     from tailrace_broker.partitions.topics import Topics
     from tailrace_broker.partitions.wakeups import WakeUps
@@ -32,6 +34,7 @@ async def handle(
     context: Context,
     topics: Topics,
     wakeups: WakeUps,
+    lookups: Lookups,
     follower: MetadataFollower,
     config: DynamicBrokerConfig,
     clock: Clock,
@@ -40,6 +43,9 @@ async def handle(
     await _known(request, follower)
     await _opened(request, topics, wakeups)
     partition = _led(request, context, topics)
+    if follower.stale and partition.shard_epoch < 0:
+        await _learn(partition, lookups)
+        partition = _led(request, context, topics)
     if refusal_of(partition, request.shard_epoch, follower.image) == ErrorCode.UNKNOWN_LEADER_EPOCH:
         await _news(partition, request.shard_epoch, follower)
         partition = _led(request, context, topics)
@@ -87,6 +93,22 @@ async def _opened(request: FenceShardRequest, topics: Topics, wakeups: WakeUps) 
     partition = None if topic_id is None else topics.to_be_opened(topic_id.bytes, request.partition)
     if partition is not None:
         await offset_wait.news(partition, wakeups.purgatory, _NEWS_TIMEOUT_MS)
+
+
+async def _learn(partition: Partition, lookups: Lookups) -> None:
+    """The partition's shard epoch becomes that of the log's last barrier, which a thread looks for. Raises ApiError.
+
+    Who writes a barrier leads the partition and has its epoch from an image, or from such a search. So only a broker
+    whose image is old, from its cache while no controller answers, has a barrier that its image does not know. An older
+    owner that does not fence appends nothing meanwhile: the barrier is where it believes that the log ends.
+    """
+    leader_epoch = partition.leader_epoch
+    try:
+        shard_epoch = await lookups.find(BarrierSearch(partition.log))
+    except LogChanged:
+        raise ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER) from None
+    if partition.leader_epoch == leader_epoch:
+        partition.shard_epoch = max(0, shard_epoch)
 
 
 async def _news(partition: Partition, shard_epoch: int, follower: MetadataFollower) -> None:

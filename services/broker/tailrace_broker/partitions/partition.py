@@ -122,7 +122,7 @@ class Partition:
         self.leading: LeaderState | None = None  # while this broker leads and there are other replicas
         self.early: EarlyBatches | None = None  # of this leadership, once there are some
         self.high_watermark = -1
-        # The highest shard epoch seen in the image or in the log's barriers (internal topics only).
+        # Of the log's last barrier, where that was looked for (internal topics only); the image may know a higher one.
         self.shard_epoch = -1
         self.waiters: set[Any] = set()
         self.tail = EndWaiters()

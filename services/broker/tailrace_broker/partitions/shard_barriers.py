@@ -10,9 +10,9 @@ from __future__ import annotations
 from struct import Struct
 
 from tailrace.errors import ErrorCode
-from tailrace.log.log import Log
+from tailrace.log.background_lookup import SegmentSearch
+from tailrace.log.segment.valid import headers
 from tailrace.metadata.image import MetadataImage
-from tailrace.records.batch import read_header, split
 from tailrace.records.record import Record, build, iterate
 from tailrace_broker.partitions.partition import Partition
 
@@ -22,7 +22,6 @@ BARRIER_TYPE = 10_004
 _KEY_VERSION = 1
 _KEY = Struct(">hh")
 _VALUE = Struct(">hii")
-_CHUNK_BYTES = 1_048_576
 
 
 def barrier(shard_epoch: int, coordinator_id: int, now_ms: int) -> bytearray:
@@ -31,17 +30,21 @@ def barrier(shard_epoch: int, coordinator_id: int, now_ms: int) -> bytearray:
     return build([Record(timestamp=now_ms, key=_KEY.pack(_KEY_VERSION, BARRIER_TYPE), value=value)], control=True)
 
 
-def last_barrier_epoch(log: Log) -> int:
-    """The shard epoch of the log's last barrier, -1 without one. Decodes control batches only, in one pass."""
-    epoch, offset = -1, log.log_start_offset
-    while offset < log.log_end_offset:
-        data = log.read(offset, _CHUNK_BYTES).read()
-        for batch in split(data):
-            header = read_header(batch)
-            offset = header.next_offset
-            if header.is_control:
-                epoch = max(epoch, _epoch_of(bytes(batch)))
-    return epoch
+class BarrierSearch(SegmentSearch[int]):
+    """The shard epoch of a log's last barrier, -1 without one. Reads the records of control batches alone."""
+
+    __slots__ = ()
+
+    def run(self) -> int:
+        """Epochs never fall in a log: the newest segment with a barrier has the largest."""
+        for segment in reversed(self.segments):
+            epoch = -1
+            for position, header in headers(segment, 0, self.mode):
+                if header.is_control:
+                    epoch = max(epoch, _epoch_of(bytes(segment.read_batch(position, header, self.mode))))
+            if epoch >= 0:
+                return epoch
+        return -1
 
 
 def _epoch_of(batch: bytes) -> int:
@@ -57,18 +60,10 @@ def _epoch_of(batch: bytes) -> int:
 def refusal_of(partition: Partition, shard_epoch: int, image: MetadataImage) -> int:
     """NOT_COORDINATOR to an older owner; UNKNOWN_LEADER_EPOCH to one that no controller is known to have given.
 
-    Known is what the image says, and what an earlier leader, who knew it from its own, wrote into the log.
+    Known is what the image says, and what a leader with a newer one wrote into the log (handlers/fence_shard.py).
     """
-    _learn(partition, image)
-    if shard_epoch < partition.shard_epoch:
-        return ErrorCode.NOT_COORDINATOR
-    return ErrorCode.UNKNOWN_LEADER_EPOCH if shard_epoch > partition.shard_epoch else ErrorCode.NONE
-
-
-def _learn(partition: Partition, image: MetadataImage) -> None:
-    """Raises the partition's shard epoch to what the image and, once, the log's last barrier say."""
-    if partition.shard_epoch < 0:
-        partition.shard_epoch = max(0, last_barrier_epoch(partition.log))
     shard = image.shards.get((partition.topic, partition.index))
-    if shard is not None and shard.shard_epoch > partition.shard_epoch:
-        partition.shard_epoch = shard.shard_epoch
+    known = max(0, partition.shard_epoch, -1 if shard is None else shard.shard_epoch)
+    if shard_epoch < known:
+        return ErrorCode.NOT_COORDINATOR
+    return ErrorCode.UNKNOWN_LEADER_EPOCH if shard_epoch > known else ErrorCode.NONE
