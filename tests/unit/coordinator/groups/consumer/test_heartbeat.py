@@ -224,6 +224,7 @@ def test_a_static_member_that_restarts_has_its_partitions_back_without_a_rebalan
     assert told(c.enter("t")) == owned and c.epoch == a.epoch
     assert (driver.group().group_epoch, driver.group().state) == (epoch, "Stable")
     assert [*driver.group().members] == ["b", "c"]
+    assert driver.group().targets["c"] == {topic_id("t"): frozenset(owned["t"])}
     assert told(c.beat(topics=["t"], rebalance_ms=1)) == owned == told(driver.again().enter("c", "t"))
 
 
