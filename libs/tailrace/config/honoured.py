@@ -144,6 +144,7 @@ BROKER_KEYS = {
     "tailrace_coordinator.groups.classic.rebalance": ("group.initial.rebalance.delay.ms",),
     "tailrace_coordinator.groups.consumer.config": (
         "group.consumer.assignment.interval.ms",
+        "group.consumer.assignor.offload.enable",
         "group.consumer.heartbeat.interval.ms",
         "group.consumer.session.timeout.ms",
     ),

@@ -77,6 +77,7 @@ class Values:
     gateway_port: int
     gateway_security_protocol: str
     group_consumer_assignment_interval_ms: int
+    group_consumer_assignor_offload_enable: bool
     group_consumer_assignors: tuple[str, ...]
     group_consumer_heartbeat_interval_ms: int
     group_consumer_max_assignment_interval_ms: int

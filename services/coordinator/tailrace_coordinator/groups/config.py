@@ -35,6 +35,7 @@ class GroupConfig:
     downgrades_groups: bool = True
     group_consumer_assignors: tuple[str, ...] = tuple(ASSIGNORS)
     group_consumer_assignment_interval_ms: int = 1_000
+    group_consumer_assignor_offload_enable: bool = True
     group_consumer_regex_refresh_interval_ms: int = 600_000
     offset_metadata_max_bytes: int = 4_096
     offsets_retention_ms: int = 7 * 24 * 3600 * 1000
@@ -46,7 +47,7 @@ class GroupConfig:
     max_pending_bytes: int = 4 * 1024 * 1024  # of all groups of a shard, of which a coordinator has 50
     max_protocols: int = 1_000  # of one JoinGroup
     max_members: int = 10_000  # of one group, whatever group.max.size says: its record has no room for so many
-    # Members and partitions: an assignment of more takes over 20 ms, and is computed in a thread.
+    # Members and partitions: an assignment of more takes over 20 ms, and is computed in a thread where it may be.
     max_rows_assigned_at_once: int = 5_000
     max_expressions: int = 100  # different ones of one consumer group
     max_group_metadata_bytes: int = 16 * 1024 * 1024
@@ -78,6 +79,7 @@ def group_config(config: Config) -> GroupConfig:
         downgrades_groups=policy in ("bidirectional", "downgrade"),
         group_consumer_assignors=_assignors(config.group_consumer_assignors),
         group_consumer_assignment_interval_ms=config.group_consumer_assignment_interval_ms,
+        group_consumer_assignor_offload_enable=config.group_consumer_assignor_offload_enable,
         group_consumer_regex_refresh_interval_ms=config.group_consumer_regex_refresh_interval_ms,
         offset_metadata_max_bytes=config.offset_metadata_max_bytes,
         offsets_retention_ms=config.offsets_retention_minutes * 60_000,

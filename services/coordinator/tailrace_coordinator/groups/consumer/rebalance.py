@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from tailrace.coordination.consumer_group_records import ConsumerGroupCurrentMemberAssignment, ConsumerGroupMetadata
 from tailrace_coordinator.groups.assignors.spec import Assignment
-from tailrace_coordinator.groups.consumer.config import consumer_times
+from tailrace_coordinator.groups.consumer.config import consumer_times, offloads_assignor
 from tailrace_coordinator.groups.consumer.group import ConsumerGroup
 from tailrace_coordinator.groups.consumer.members import FormerMember
 from tailrace_coordinator.groups.consumer.target import Change, assign, preferred_assignor, targets_to_compute
@@ -72,7 +72,7 @@ def target_of(
     if epoch <= group.assignment_epoch or not _may_assign(decision, group):
         return group.assignment_epoch, present
     action = targets_to_compute(decision, change, epoch, dict(present))
-    if action.rows <= decision.config.max_rows_assigned_at_once:
+    if action.rows <= decision.config.max_rows_assigned_at_once or not offloads_assignor(decision):
         return epoch, assign(decision, group, epoch, action.compute())
     group.assigning_since_ms = decision.now_ms
     decision.act(action)

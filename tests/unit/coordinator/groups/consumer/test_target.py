@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from support.consumer_groups import Consumer, ConsumerDriver, refused, settle, told
@@ -34,6 +36,16 @@ def test_members_and_partitions_say_which_assignment_is_large() -> None:
     driver.advance(1_000)
     driver.enter("b", "t")
     assert [type(action) for action in driver.actions] == [ComputeTargets]
+
+
+def test_it_is_computed_at_once_where_the_thread_is_switched_off(driver: ConsumerDriver) -> None:
+    configs = {(4, ""): {"group.consumer.assignor.offload.enable": "false"}}
+    driver.become(replace(driver.image, configs=configs, offset=1))
+    assert told(driver.enter("a", "t")) == {"t": {0, 1, 2, 3}}
+    own = ConsumerDriver(
+        {"t": 4}, GroupConfig(max_rows_assigned_at_once=4, group_consumer_assignor_offload_enable=False)
+    )
+    assert told(own.enter("a", "t")) == {"t": {0, 1, 2, 3}}
 
 
 def test_heartbeats_go_on_with_the_former_target_until_the_next_is_there(driver: ConsumerDriver) -> None:
