@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer
+from kafka import KafkaAdminClient, KafkaProducer
 
 from support.load import Load, check, read_all
 from support.ports import free_ports
+from support.subscribing import REBALANCE_MS, subscribed
 from support.waiting import HUNG_S
 from tailrace.testing import Cluster
 
@@ -56,7 +57,7 @@ def test_a_producer_goes_on_when_its_topic_is_deleted_and_created_anew(
 def test_added_partitions_are_found_by_producers_and_a_running_group(cluster: Cluster, admin: KafkaAdminClient) -> None:
     topic = create(admin, "grows", 2)
     options = {"group_id": "grows", "auto_offset_reset": "earliest", "metadata_max_age_ms": 500}
-    consumer = KafkaConsumer(topic, bootstrap_servers=cluster.bootstrap, **options)
+    consumer = subscribed(topic, bootstrap_servers=cluster.bootstrap, **options)
     producer = KafkaProducer(bootstrap_servers=cluster.bootstrap, metadata_max_age_ms=500)
     try:
         seen: set[int] = set()
@@ -66,7 +67,7 @@ def test_added_partitions_are_found_by_producers_and_a_running_group(cluster: Cl
         admin.create_partitions({topic: 9})
         while len(seen) < 9:
             producer.send(topic, b"x").get(HUNG_S)
-            seen |= {r.partition for rows in consumer.poll(timeout_ms=200).values() for r in rows}
+            seen |= {r.partition for rows in consumer.poll(timeout_ms=REBALANCE_MS).values() for r in rows}
     finally:
         producer.close()
         consumer.close()

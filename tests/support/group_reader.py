@@ -8,7 +8,7 @@ from typing import Any
 
 from kafka.errors import KafkaError
 
-from support.subscribing import subscribed
+from support.subscribing import REBALANCE_MS, subscribed
 from support.worker import Worker
 
 
@@ -47,7 +47,7 @@ class GroupReader(Worker):
     def _run(self) -> None:
         try:
             while not self._stop.is_set():
-                if batches := self._consumer.poll(timeout_ms=200):
+                if batches := self._consumer.poll(timeout_ms=REBALANCE_MS):
                     self._keep(batches)
                     with suppress(KafkaError):  # what is not committed may be read again
                         self._consumer.commit(timeout_ms=10_000)
