@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -13,13 +10,13 @@ from urllib.request import urlopen
 
 import pytest
 from kafka import KafkaProducer
+from typer.testing import CliRunner
 
 from support.ports import free_ports
 from support.subscribing import subscribed
 from support.waiting import HUNG_S, until
+from tailrace.cli.daily import app
 from tailrace.testing import Cluster
-
-TAILRACE = (sys.executable, "-m", "tailrace.cli")
 
 
 def three_brokers(folder: Path) -> Cluster:
@@ -35,17 +32,10 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
 
 
 def run(cluster: Cluster, *arguments: str, status: int = 0, typed: str = "") -> str:
-    """What the command prints on stdout; it must end with `status`."""
-    done = subprocess.run(
-        [*TAILRACE, *arguments],
-        input=typed,
-        capture_output=True,
-        text=True,
-        timeout=180,
-        check=False,
-        env={**os.environ, "TAILRACE_BOOTSTRAP": cluster.bootstrap},
-    )
-    assert done.returncode == status, done.stdout + done.stderr
+    """What the command prints on stdout; it must end with `status`. test_cli.py starts a process for each."""
+    done = CliRunner().invoke(app, arguments, input=typed, env={"TAILRACE_BOOTSTRAP": cluster.bootstrap})
+    assert isinstance(done.exception, SystemExit) or done.exception is None, repr(done.exception)
+    assert done.exit_code == status, done.output
     return done.stdout or done.stderr
 
 
@@ -176,8 +166,8 @@ def test_brokers_that_are_to_go_are_waited_for_again_after_a_command_that_gave_u
             for value in values:
                 producer.send("alone", value, partition=0)
         move_alone(cluster, 0, "--throttle", "1000000")  # half a minute for these
-        gave_up = run(cluster, "broker", "scale-down", "2", "--timeout", "3", status=1)
-        assert "not done within 3 s: replicas are still on their way" in gave_up
+        gave_up = run(cluster, "broker", "scale-down", "2", "--timeout", "8", status=1)
+        assert "not done within 8 s: replicas are still on their way" in gave_up
         assert "alone" in run(cluster, "reassign", "list")
         run(cluster, "broker", "scale-down", "2", "--timeout", "120")
         assert replicas(cluster, "alone") == [[0]]
