@@ -143,12 +143,12 @@ def test_transactional_ids_come_along_and_who_takes_one_ends_what_it_had_open(
 
         before = told()
         states = {name: one["state"] for name, one in before.items()}
-        assert states == {"ledger-0": "CompleteCommit", "ledger-1": "CompleteAbort", "hanging-open": "Ongoing"}
+        assert states == {"ledger-0": "COMPLETE_COMMIT", "ledger-1": "COMPLETE_ABORT", "hanging-open": "ONGOING"}
         successor = transactions.producer(cluster.bootstrap, "hanging-open")  # which waits for the abort
         successor.begin_transaction()
         successor.produce("hanging", b"after")
         successor.commit_transaction(transactions.TIMEOUT_S)
-        until(lambda: told()["hanging-open"]["state"] == "CompleteCommit", "the transaction is over")
+        until(lambda: told()["hanging-open"]["state"] == "COMPLETE_COMMIT", "the transaction is over")
         assert told()["hanging-open"]["producer_id"] == before["hanging-open"]["producer_id"]
         until(lambda: committed_values(cluster.bootstrap, "hanging") == [b"plain", b"after"], "the markers are written")
 

@@ -81,8 +81,8 @@ def test_an_open_transaction_is_listed_described_and_ended_with_its_producer(
     names = {row["transactional_id"] for row in open_ones}
     assert one.name in names and idle.name not in names
     described = json.loads(typed(here, "describe", one.name, "--json"))
-    assert (described["state"], described["timeout_ms"]) == ("Ongoing", 800_000)
-    assert described["partitions"] == [f"{topic.name}-0", f"{topic.name}-1"]
+    assert (described["state"], described["timeout_ms"]) == ("ONGOING", 800_000)
+    assert described["partitions"] == [{"topic_name": topic.name, "partition_id": n} for n in (0, 1)]
 
     expected = f"{one.name}: producer {one.producer_id} is fenced at epoch 0; its open transaction is aborted\n"
     assert typed(here, "terminate", one.name) == expected
@@ -108,7 +108,7 @@ def test_a_transaction_that_hangs_is_found_and_ended_on_its_partition(
     assert values(here, topic, committed=True) == ["plain"]
 
     (row,) = json.loads(typed(here, *of_the_topic, "--json"))
-    assert (row["partition"], row["start_offset"], row["producer_id"]) == (0, 1, one.producer_id)
+    assert (row["partition_id"], row["start_offset"], row["producer_id"]) == (0, 1, one.producer_id)
     assert row["minutes"] >= 20
     head, shown = typed(here, *of_the_topic).splitlines()
     assert head.split()[:2] == ["topic", "partition"]

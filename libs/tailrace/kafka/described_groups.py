@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any, Final, NamedTuple
 
 from tailrace.kafka.consumer_protocol import partitions_of
@@ -30,6 +31,11 @@ class DescribedGroup(NamedTuple):
     protocol_type: str
     assignor: str
     members: list[DescribedGroupMember]
+
+
+def constant_case(word: str) -> str:
+    """A state or a type as the REST API has it: PreparingRebalance -> PREPARING_REBALANCE."""
+    return re.sub(r"(?<=[a-z])(?=[A-Z])", "_", word).upper()
 
 
 def is_of_another_kind(message: str | None) -> bool:

@@ -133,7 +133,7 @@ def test_partitions(cluster: Cluster) -> None:
     query = f"SELECT partition_id, leader, replicas, isr FROM partitions WHERE topic = '{TOPIC}'"
     in_sql = [(row[0], row[1], json.loads(row[2]), json.loads(row[3])) for row in sql(cluster, query)]
     shown = [
-        (row["partition"], row["leader"], row["replicas"], row["isr"])
+        (row["partition_id"], row["leader_id"], row["replica_ids"], row["in_sync_replica_ids"])
         for row in json.loads(command(cluster, "topic", "describe", TOPIC, "--json"))
     ]
     assert sorted(in_sql) == sorted(shown)

@@ -25,7 +25,7 @@ class Command(NamedTuple):
 
 _HELP: Final = ["-h", "--help"]
 _DAILY: Final = "tailrace.cli.daily"
-_OF_RECORDS: Final = ("produce", "consume")  # their --json is a form of records
+_WITHOUT_OUTPUT: Final = ("completion",)  # it prints a program for a shell
 _USERS: Final = "tailrace.cli.secure.users"
 _FILES: Final = "tailrace.cli.files"
 _ELSEWHERE: Final = "these start before typer is loaded (command.py); they are here for --help alone"
@@ -100,7 +100,7 @@ def _loaded(name: str) -> Any:
         from tailrace.cli.daily.deadline import add_timeout
 
         add_timeout(made)
-    if command.module != _ELSEWHERE and name not in _OF_RECORDS:
+    if command.module != _ELSEWHERE and name not in _WITHOUT_OUTPUT:
         from tailrace.cli.daily.output import add_output
 
         add_output(cast("TyperCommand | TyperGroup", made))

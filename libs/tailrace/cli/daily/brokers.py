@@ -5,22 +5,21 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Mapping, Set
 from pathlib import PurePosixPath
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 import typer
 
-from tailrace.cli.daily.connection import Bootstrap, Json, counted, say, table
+from tailrace.cli.daily.connection import Bootstrap, counted, say
 from tailrace.cli.daily.deadline import Deadline
 from tailrace.cli.daily.moving import follow
 from tailrace.cli.daily.nodes import Nodes, RegisteredBroker, nodes
+from tailrace.cli.daily.output import done, show
 from tailrace.cli.daily.reassignments import Rate, as_text, move
 from tailrace.cli.daily.refusals import RefusedError
 from tailrace.metadata.moves import Partition, Plan, drained
-from tailrace.net.address import Address
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -32,10 +31,31 @@ BrokerId = Annotated[int, typer.Argument(help="broker id")]
 _DRAIN_ROUNDS = 10
 _LOOK_MS = 200
 _LOOKS_MAX = 150  # half a minute for an election
+_LISTED: Final = {
+    "broker_id": "broker",
+    "host": "host",
+    "port": "port",
+    "rack": "rack",
+    "state": "state",
+    "leader_count": "leaders",
+    "replica_count": "replicas",
+    "in_sync_count": "in sync",
+}
+_LOG_DIRS: Final = {
+    "broker_id": "broker",
+    "log_dir": "log dir",
+    "state": "state",
+    "producers": "producers",
+    "partitions_count": "partitions",
+    "moving_here_count": "moving here",
+    "size_bytes": "bytes",
+    "usable_bytes": "usable",
+    "total_bytes": "total",
+}
 
 
 @app.command("list")
-def list_brokers(as_data: Json = False, bootstrap: Bootstrap = None) -> None:
+def list_brokers(bootstrap: Bootstrap = None) -> None:
     """Every registered broker with its state, and how many partitions it leads and holds."""
     with nodes(bootstrap) as cluster:
         brokers, partitions = cluster.brokers(), cluster.partitions()
@@ -45,26 +65,21 @@ def list_brokers(as_data: Json = False, bootstrap: Bootstrap = None) -> None:
     rows = [
         {
             "broker_id": broker.broker_id,
-            "address": str(Address(broker.host, broker.port)),
+            "host": broker.host,
+            "port": broker.port,
             "rack": broker.rack,
             "state": "fenced" if broker.fenced else "live",
-            "leaders": led[broker.broker_id],
-            "replicas": held[broker.broker_id],
-            "in_sync": synced[broker.broker_id],
+            "leader_count": led[broker.broker_id],
+            "replica_count": held[broker.broker_id],
+            "in_sync_count": synced[broker.broker_id],
         }
         for broker in brokers
     ]
-    if as_data:
-        say(json.dumps(rows))
-        return
-    table(
-        ("broker", "address", "rack", "state", "leaders", "replicas", "in sync"),
-        [tuple("" if value is None else value for value in row.values()) for row in rows],
-    )
+    show(rows, _LISTED)
 
 
 @app.command("log-dirs")
-def log_dirs(as_data: Json = False, bootstrap: Bootstrap = None) -> None:
+def log_dirs(bootstrap: Bootstrap = None) -> None:
     """Every live broker's log directories: what they hold, how much room is left, which are offline or too full."""
     with nodes(bootstrap) as cluster:
         rows = [
@@ -73,21 +88,15 @@ def log_dirs(as_data: Json = False, bootstrap: Bootstrap = None) -> None:
                 "log_dir": found.path,
                 "state": "offline" if found.error_code else "online",
                 "producers": found.level and found.level.producers,
-                "partitions": found.partitions,
-                "moving_here": found.moving_here,
+                "partitions_count": found.partitions,
+                "moving_here_count": found.moving_here,
                 "size_bytes": found.size_bytes,
                 "usable_bytes": found.usable_bytes,
                 "total_bytes": found.total_bytes,
             }
             for found in cluster.log_dirs()
         ]
-    if as_data:
-        say(json.dumps(rows))
-        return
-    table(
-        ("broker", "log dir", "state", "producers", "partitions", "moving here", "bytes", "usable", "total"),
-        [tuple("" if value is None else value for value in row.values()) for row in rows],
-    )
+    show(rows, _LOG_DIRS)
 
 
 @app.command("move-replicas")
@@ -115,7 +124,9 @@ def move_replicas(
         there = str(PurePosixPath(log_dir))  # without the slash that a shell completes it by
         cluster.move_to_log_dir(broker, there, wanted)
         moves = "1 replica of broker {} moves" if len(wanted) == 1 else f"{len(wanted)} replicas of broker {{}} move"
-        say(f"{moves.format(broker_id)} to {there}, or {'is' if len(wanted) == 1 else 'are'} there")
+        done(
+            f"{moves.format(broker_id)} to {there}, or {'is' if len(wanted) == 1 else 'are'} there", broker_id=broker_id
+        )
 
 
 @app.command()
@@ -146,7 +157,10 @@ def drain(
                 raise RefusedError(f"broker {broker_id} still leads {left} of them")
             return
         _empty(cluster, {broker_id}, broker_id, shrink, rate, deadline)
-    say(f"It still runs and may get new ones: stop it, then `tailrace broker unregister {broker_id}`.")
+    done(
+        f"It still runs and may get new ones: stop it, then `tailrace broker unregister {broker_id}`.",
+        broker_id=broker_id,
+    )
 
 
 @app.command("scale-down")
@@ -168,7 +182,7 @@ def scale_down(
                 continue
             _empty(cluster, leaving, broker_id, False, rate, deadline)
     if not leaving:
-        say(f"no broker has an id of {count} or more")
+        done(f"no broker has an id of {count} or more")
 
 
 @app.command("may-stop")
@@ -185,7 +199,7 @@ def may_stop(broker_id: BrokerId, bootstrap: Bootstrap = None) -> None:
                 say(f"waiting for the other replicas of {text} of broker {broker_id} to be in sync", err=True)
             deadline.check(f"{late[0][0]}-{late[0][1]} has replicas on other brokers that are not in sync")
             cluster.pause(_LOOK_MS)
-    say(f"broker {broker_id} may stop: all other replicas of its partitions are in sync")
+    done(f"broker {broker_id} may stop: all other replicas of its partitions are in sync", broker_id=broker_id)
 
 
 def _other_late_partitions(cluster: Nodes, broker_id: int) -> list[Partition]:
@@ -217,7 +231,7 @@ def _hand_over(cluster: Nodes, broker_id: int, deadline: Deadline) -> int:
     now = cluster.partitions()
     plan = _behind(cluster, broker_id, now)
     if not plan:
-        say(f"broker {broker_id} leads nothing that another broker could lead now")
+        done(f"broker {broker_id} leads nothing that another broker could lead now", broker_id=broker_id)
         return 0
     changed = {key: wanted for key, wanted in plan.items() if tuple(now[key].replica_nodes) != wanted}
     if changed:
@@ -234,7 +248,10 @@ def _hand_over(cluster: Nodes, broker_id: int, deadline: Deadline) -> int:
     for name, index in sorted(left):
         why = refused.get((name, index), "another broker was elected and does not lead yet")
         say(f"{name}-{index}: {why}", err=True)
-    say(f"{len(plan) - len(left)} of {len(plan)} partitions that broker {broker_id} led have another leader")
+    done(
+        f"{len(plan) - len(left)} of {len(plan)} partitions that broker {broker_id} led have another leader",
+        broker_id=broker_id,
+    )
     return len(left)
 
 
@@ -258,7 +275,7 @@ def _empty(
         move(cluster, before, plan, rate, tick=tick)
     else:
         raise RefusedError(f"broker {broker_id} is given new partitions faster than they are moved away")
-    say(f"broker {broker_id} holds no partition")
+    done(f"broker {broker_id} holds no partition", broker_id=broker_id)
 
 
 def _on_their_way(cluster: Nodes, broker_id: int) -> Plan:
@@ -293,7 +310,7 @@ def _unregister(cluster: Nodes, broker_id: int, *, force: bool) -> None:
         drain_first = f"`tailrace broker drain {broker_id}` first"
         raise RefusedError(f"broker {broker_id} holds {counted(holds, 'partition')}: {drain_first}, or {forced}.")
     cluster.unregister(broker_id)
-    say(f"broker {broker_id} is forgotten")
+    done(f"broker {broker_id} is forgotten", broker_id=broker_id)
 
 
 def _plan(cluster: Nodes, leaving: Set[int], broker_id: int, shrink: bool) -> tuple[Plan, Plan]:

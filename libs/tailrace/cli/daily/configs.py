@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Annotated, Any, Final
 
 import typer
 
-from tailrace.cli.daily.connection import Bootstrap, Json, pairs, say, table
+from tailrace.cli.daily.connection import Bootstrap, pairs
 from tailrace.cli.daily.nodes import Nodes, nodes
+from tailrace.cli.daily.output import done, show
 from tailrace.cli.daily.refusals import RefusedError
 from tailrace.kafka.resources import ALL_BROKERS, ConfigResource, ConfigSource
 from tailrace.net.address import Address
@@ -61,12 +61,11 @@ def _asked(resource_type: int, name: str, keys: list[str] | None) -> Any:
     )
 
 
-@app.command()
-def show(
+@app.command("show")
+def show_configs(
     kind: ResourceKind,
     name: Name,
     everything: Annotated[bool, typer.Option("--all", help="defaults too")] = False,
-    as_data: Json = False,
     bootstrap: Bootstrap = None,
 ) -> None:
     """Print what was changed, or everything."""
@@ -80,11 +79,12 @@ def show(
         for entry in sorted(entries, key=lambda entry: str(entry.name))
         if everything or entry.config_source != ConfigSource.DEFAULT_CONFIG
     ]
-    if as_data:
-        say(json.dumps([_data(entry) for entry in shown]))
-        return
-    rows = [(row.name, "" if row.value is None else row.value, _source(row.config_source)) for row in shown]
-    table(("key", "value", "from"), list(rows), most_chars=None)
+    show(
+        [_data(entry) for entry in shown],
+        {"name": "key", "value": "value", "source": "from"},
+        cells={"value": lambda value: "" if value is None else value, "source": lambda text: text.lower()},
+        most_chars=None,
+    )
 
 
 def _data(entry: m.DescribeConfigsResponse.DescribeConfigsResult.DescribeConfigsResourceResult) -> dict[str, object]:
@@ -141,7 +141,7 @@ def _alter(kind: str, name: str, values: Mapping[str, str | None], bootstrap: st
         at = _node(cluster, kind, resource_name)
         _check_keys(cluster, kind, resource_name, values, at)
         cluster.ask(m.IncrementalAlterConfigsRequest(resources=[row], validate_only=False), 1, at)
-    say(f"changed {kind} {name}")
+    done(f"changed {kind} {name}", config_type=kind, entity_name=name)
 
 
 def _check_keys(cluster: Nodes, kind: str, name: str, keys: Iterable[str], at: Address | None) -> None:

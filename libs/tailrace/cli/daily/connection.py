@@ -39,7 +39,6 @@ Bootstrap = Annotated[
     ),
 ]
 Topic = Annotated[str, typer.Argument(help="topic name", callback=given)]
-Json = Annotated[bool, typer.Option("--json", help="for programs")]
 SomeTopics = Annotated[list[str] | None, typer.Option("--topic", "-t", help="may be repeated; default: all")]
 OnePartition = Annotated[int | None, typer.Option("--partition", "-p", help="one partition of one --topic")]
 

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-import json
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 import typer
 
-from tailrace.cli.daily.connection import Bootstrap, Json, OnePartition, SomeTopics, one_topic, say
+from tailrace.cli.daily.connection import Bootstrap, OnePartition, SomeTopics, one_topic, say
 from tailrace.cli.daily.nodes import Nodes, nodes
+from tailrace.cli.daily.output import show
 from tailrace.cli.daily.refusals import RefusedError
 from tailrace.metadata.moves import Partition
 from tailrace.metadata.records import NO_LEADER
 
 _LOOK_MS = 50
 _LOOKS_MAX = 40
+_COLUMNS: Final = {"topic_name": "topic", "partition_id": "partition", "leader_id": "leader", "error": "error"}
 
 
 def elect_leaders(
@@ -23,7 +24,6 @@ def elect_leaders(
     unclean: Annotated[
         bool, typer.Option("--unclean", help="any live replica, where nobody leads: RECORDS MAY BE LOST")
     ] = False,
-    as_data: Json = False,
     bootstrap: Bootstrap = None,
 ) -> None:
     """Give partitions back to their preferred leaders, the first of their replicas."""
@@ -36,18 +36,20 @@ def elect_leaders(
                 raise RefusedError(f"{topics[0]} has no partition {partition}")
         elected = cluster.elect(wanted, unclean=unclean)
         leaders = _leaders(cluster, elected, unclean=unclean)
-    if as_data:
-        rows = [
-            {"topic": name, "partition": index, "leader": leaders[name, index], "error": why}
-            for (name, index), why in sorted(elected.items())
-        ]
-        say(json.dumps(rows))
-    for (name, index), why in sorted(elected.items()) if not as_data else ():
-        say(f"{name}-{index}: {why or f'led by broker {leaders[name, index]}'}")
-    if not elected and not as_data:
-        say("No election was needed.")
+    rows = [
+        {"topic_name": name, "partition_id": index, "leader_id": leaders[name, index], "error": why}
+        for (name, index), why in sorted(elected.items())
+    ]
+    show(rows, _COLUMNS, text=lambda: _print(elected, leaders))
     if any(elected.values()):
         raise typer.Exit(1)
+
+
+def _print(elected: dict[Partition, str | None], leaders: dict[Partition, int]) -> None:
+    for (name, index), why in sorted(elected.items()):
+        say(f"{name}-{index}: {why or f'led by broker {leaders[name, index]}'}")
+    if not elected:
+        say("No election was needed.")
 
 
 def _leaders(cluster: Nodes, elected: dict[Partition, str | None], *, unclean: bool) -> dict[Partition, int]:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from typing import Annotated, Any
 
 import typer
 
-from tailrace.cli.daily.connection import Bootstrap, Json, pairs, say, table
+from tailrace.cli.daily.connection import Bootstrap, pairs
 from tailrace.cli.daily.nodes import nodes
+from tailrace.cli.daily.output import done, show
 from tailrace.wire import messages as m
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, rich_markup_mode=None, help="Features and their levels.")
@@ -20,7 +20,7 @@ _SOFTWARE = ("tailrace-cli", "1")
 
 
 @app.command("list", short_help="Features with their levels.")
-def list_features(as_data: Json = False, bootstrap: Bootstrap = None) -> None:
+def list_features(bootstrap: Bootstrap = None) -> None:
     """The levels that are supported, and the one that each feature has; 0 is off."""
     name, version = _SOFTWARE
     with nodes(bootstrap) as cluster:
@@ -35,10 +35,7 @@ def list_features(as_data: Json = False, bootstrap: Bootstrap = None) -> None:
         }
         for one in sorted(answer.supported_features, key=lambda one: str(one.name))
     ]
-    if as_data:
-        say(json.dumps(rows))
-    else:
-        table(("feature", "lowest", "highest", "level"), [tuple(row.values()) for row in rows])
+    show(rows, {"name": "feature", "lowest": "lowest", "highest": "highest", "level": "level"})
 
 
 @app.command(short_help="Raise features to higher levels.")
@@ -67,7 +64,9 @@ def _update(levels: list[str], kind: int, dry_run: bool, bootstrap: str | None) 
         ]
         cluster.ask(m.UpdateFeaturesRequest(timeout_ms=30_000, feature_updates=updates, validate_only=dry_run), 1)
     for name, level in asked.items():
-        say(f"{name} {'could be' if dry_run else 'is'} at level {level}")
+        done(
+            f"{name} {'could be' if dry_run else 'is'} at level {level}", name=name, level=level, validate_only=dry_run
+        )
 
 
 def _level(name: str, text: str) -> int:

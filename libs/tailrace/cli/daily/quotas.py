@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
-from typing import Annotated, Any, Final
+from typing import Annotated, Final
 
 import typer
 
-from tailrace.cli.daily.connection import Bootstrap, Json, given, pairs, say, table
+from tailrace.cli.daily.connection import Bootstrap, given, pairs, say
 from tailrace.cli.daily.nodes import EVERY_CODE, Nodes, nodes
+from tailrace.cli.daily.output import done, show
 from tailrace.cli.daily.refusals import RefusedError, lines
 from tailrace.cli.daily.status import AdminUrl, Data, admin_of, asked, cluster_of
 from tailrace.quota.entity import CLIENT_ID, IP, USER, text_of_name
@@ -80,26 +80,27 @@ def list_quotas(
     default_user: DefaultUser = False,
     default_client_id: DefaultClientId = False,
     default_ip: DefaultIp = False,
-    as_data: Json = False,
     bootstrap: Bootstrap = None,
 ) -> None:
     """Every quota that was set, or those of the entities that have these parts."""
     wanted = entity_of(user, client_id, ip, default_user, default_client_id, default_ip)
     with nodes(bootstrap) as cluster:
         entries = _described(cluster, wanted, strict=False)
-    if as_data:
-        rows = [
-            {"entity": [{"entity_type": kind, "entity_name": name} for kind, name in of.items()], "values": values}
-            for of, values in entries
-        ]
-        say(json.dumps(rows))
-        return
     lines = [
-        (*(_entity_name(of, kind) for kind in (USER, CLIENT_ID, IP)), key, _number(value))
+        {**{kind: _entity_name(of, kind) for kind in (USER, CLIENT_ID, IP)}, "name": key, "value": value}
         for of, values in entries
         for key, value in values.items()
     ]
-    table(("user", "client id", "ip", "quota", "value"), list(sorted(lines)))
+    show(
+        sorted(lines, key=lambda line: tuple(map(str, line.values()))),
+        {USER: "user", CLIENT_ID: "client id", IP: "ip", "name": "quota", "value": "value"},
+        cells={"value": _number},
+        data=[{"entity": _parts(of), "values": values} for of, values in entries],
+    )
+
+
+def _parts(entity: Entity) -> list[dict[str, str | None]]:
+    return [{"entity_type": kind, "entity_name": name} for kind, name in entity.items()]
 
 
 def _described(cluster: Nodes, wanted: Entity, *, strict: bool) -> list[tuple[Entity, dict[str, float]]]:
@@ -175,7 +176,7 @@ def _alter(cluster: Nodes, entity: Entity, values: Mapping[str, float | None]) -
     # An answer's row has no name of its own.
     if refused := [e._replace(names=(_named(entity),)) for e in response_errors(request.API_KEY, answer)]:
         raise RefusedError(lines(refused))
-    say(f"changed quotas of {_named(entity)}")
+    done(f"changed quotas of {_named(entity)}", entity=_parts(entity))
 
 
 def _named(entity: Entity) -> str:
@@ -187,7 +188,6 @@ def top(
     data: Data = None,
     admin: AdminUrl = None,
     rows: Annotated[int, typer.Option("--rows", "-n", min=1, help="how many at most")] = _TOP_ROWS,
-    as_data: Json = False,
     bootstrap: Bootstrap = None,
 ) -> None:
     """Who uses most of their limit, and who is throttled now, over all gateways and brokers."""
@@ -196,22 +196,29 @@ def top(
         say(why, err=True)
         raise typer.Exit(1)
     used = answer["data"][:rows]
-    if as_data:
-        say(json.dumps(used))
-        return
-    table(
-        ("user", "client id", "ip", "broker", "quota", "limit", "used", "share", "throttled", "throttle ms"),
-        [_used(row) for row in used],
-    )
-
-
-def _used(row: dict[str, Any]) -> tuple[object, ...]:
-    share = f"{row['usage'] * 100 / row['limit']:.0f} %"
-    broker = "" if row["broker_id"] is None else row["broker_id"]
-    names = (row["user"] or "", row["client_id"] or "", row["ip"] or "", broker, row["name"])
-    throttled = "yes" if row["throttled"] else "no"
-    return (*names, _number(row["limit"]), _number(row["usage"]), share, throttled, row["throttle_time_ms"])
+    shown = [{**row, "share": f"{row['usage'] * 100 / row['limit']:.0f} %"} for row in used]
+    show(shown, _USED, cells=_USED_CELLS, data=used)
 
 
 def _number(value: float) -> str:
     return f"{value:.0f}" if value >= 1000 or value == int(value) else f"{value:.4g}"
+
+
+_USED: Final = {
+    "user": "user",
+    "client_id": "client id",
+    "ip": "ip",
+    "broker_id": "broker",
+    "name": "quota",
+    "limit": "limit",
+    "usage": "used",
+    "share": "share",
+    "throttled": "throttled",
+    "throttle_time_ms": "throttle ms",
+}
+_USED_CELLS: Final = {
+    **dict.fromkeys(("user", "client_id", "ip"), lambda name: name or ""),
+    "broker_id": lambda broker: "" if broker is None else broker,
+    "limit": _number,
+    "usage": _number,
+}

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 import typer
 
-from tailrace.cli.daily.connection import Bootstrap, Json, counted, say, table
-from tailrace.cli.daily.moving import follow, look
+from tailrace.cli.daily.connection import Bootstrap, counted, say
+from tailrace.cli.daily.moving import MoveProgress, follow, look
 from tailrace.cli.daily.nodes import Nodes, nodes
+from tailrace.cli.daily.output import done, show
 from tailrace.cli.daily.refusals import RefusedError
 from tailrace.cli.daily.throttles import RATES, REPLICAS, involved, throttle, unthrottle
 from tailrace.metadata.moves import Partition, Plan, Replicas, spread
@@ -26,6 +27,14 @@ Rate = Annotated[
     typer.Option("--throttle", metavar="BYTES", min=1, help="per second and broker, for replicas not in sync"),
 ]
 _NAMED_MAX = 8  # topics
+_MOVES: Final = {
+    "topic_name": "topic",
+    "partition_id": "partition",
+    "replica_ids": "replicas",
+    "adding_replicas": "adding",
+    "removing_replicas": "removing",
+    "copied": "copied",
+}
 Wait = Annotated[bool, typer.Option("--wait", "-w", help="show progress until it is done")]
 
 
@@ -128,9 +137,10 @@ def _unthrottle_unless_moving(cluster: Nodes, before: Mapping[Partition, Replica
 def _stays(before: Mapping[Partition, Replicas], plan: Plan) -> str:
     """What is said of a throttle that is left, and how it is taken away."""
     topics = sorted({name for name, _ in plan})
+    brokers = ",".join(map(str, involved(before, plan)))
     named = ", ".join(topics[:_NAMED_MAX]) + (" …" if len(topics) > _NAMED_MAX else "")
     return (
-        f"Replicas may still be on their way, so the throttle stays: on brokers {_ids(involved(before, plan))} and "
+        f"Replicas may still be on their way, so the throttle stays: on brokers {brokers} and "
         f"topics {named}. When `tailrace reassign list` shows no move, take it away: `tailrace config unset broker ID "
         f"{' '.join(RATES)}` for each broker, `tailrace config unset topic NAME {' '.join(REPLICAS)}` for each topic, "
         "or `tailrace reassign verify FILE` with the plan."
@@ -182,7 +192,7 @@ def execute(file: PlanFile, wait: Wait = False, rate: Rate = None, bootstrap: Bo
 
 
 @app.command(short_help="Say of each partition of a plan if it is done.")
-def verify(file: PlanFile, as_data: Json = False, bootstrap: Bootstrap = None) -> None:
+def verify(file: PlanFile, bootstrap: Bootstrap = None) -> None:
     """Say of each partition of a plan whether it is done; status 0 if all are, 1 if not.
 
     Throttles of the plan's topics and of all brokers are taken away once nothing is being moved.
@@ -194,12 +204,12 @@ def verify(file: PlanFile, as_data: Json = False, bootstrap: Bootstrap = None) -
         now, moving = cluster.partitions(topics), cluster.reassignments()
         if not moving:
             unthrottle(cluster, topics, [broker.broker_id for broker in cluster.brokers()])
-    rows = [(name, index, _state(plan, now, moving, (name, index))) for name, index in sorted(plan)]
-    if as_data:
-        say(json.dumps([{"topic": name, "partition": index, "state": state} for name, index, state in rows]))
-    else:
-        table(("topic", "partition", "state"), list(rows))
-    if any(state != "complete" for _, _, state in rows):
+    rows = [
+        {"topic_name": name, "partition_id": index, "state": _state(plan, now, moving, (name, index))}
+        for name, index in sorted(plan)
+    ]
+    show(rows, {"topic_name": "topic", "partition_id": "partition", "state": "state"})
+    if any(row["state"] != "complete" for row in rows):
         raise typer.Exit(1)
 
 
@@ -212,42 +222,31 @@ def _state(plan: Plan, now: Mapping[Partition, Any], moving: Mapping[Partition, 
 
 
 @app.command("list")
-def list_moves(as_data: Json = False, bootstrap: Bootstrap = None) -> None:
+def list_moves(bootstrap: Bootstrap = None) -> None:
     """What is being moved, with progress."""
     with nodes(bootstrap) as cluster:
         moving = cluster.reassignments()
-        rows = [(name, index, part, look(cluster, {(name, index)})) for (name, index), part in sorted(moving.items())]
-    if as_data:
-        keys = ("replicas", "adding_replicas", "removing_replicas")
-        say(
-            json.dumps(
-                [
-                    {"topic": name, "partition": index}
-                    | {key: list(getattr(part, key)) for key in keys}
-                    | {"copied_bytes": now.copied_bytes, "total_bytes": now.total_bytes}
-                    for name, index, part, now in rows
-                ]
-            )
-        )
-        return
-    if not rows:
-        say("No partition is being reassigned.")
-        return
-    table(
-        ("topic", "partition", "replicas", "adding", "removing", "copied"),
-        [
-            (name, index, *map(_ids, (part.replicas, part.adding_replicas, part.removing_replicas)), _share(now))
-            for name, index, part, now in rows
-        ],
-    )
+        progress = {key: look(cluster, {key}) for key in sorted(moving)}
+    rows = [_move_row(key, moving[key], now) for key, now in progress.items()]
+    shown = [row | {"copied": _share(now)} for row, now in zip(rows, progress.values(), strict=True)]
+    show(shown, _MOVES, data=rows, text=None if rows else lambda: say("No partition is being reassigned."))
 
 
-def _share(now: Any) -> str:
+def _move_row(key: Partition, part: Any, now: MoveProgress) -> dict[str, object]:
+    """In the REST API's names."""
+    return {
+        "topic_name": key[0],
+        "partition_id": key[1],
+        "replica_ids": list(part.replicas),
+        "adding_replicas": list(part.adding_replicas),
+        "removing_replicas": list(part.removing_replicas),
+        "copied_bytes": now.copied_bytes,
+        "total_bytes": now.total_bytes,
+    }
+
+
+def _share(now: MoveProgress) -> str:
     return f"{now.copied_bytes * 100 // now.total_bytes} %" if now.total_bytes else ""
-
-
-def _ids(brokers: Sequence[int]) -> str:
-    return ",".join(map(str, brokers))
 
 
 @app.command(short_help="Go back to the replicas from before.")
@@ -269,4 +268,7 @@ def cancel(
             wanted = [key for key in plan if key in moving]
         if wanted:
             start(cluster, dict.fromkeys(wanted))
-    say(f"cancelled {counted(len(wanted), 'reassignment')}" if wanted else "None of these is being reassigned.")
+    done(
+        f"cancelled {counted(len(wanted), 'reassignment')}" if wanted else "None of these is being reassigned.",
+        partitions=[{"topic_name": name, "partition_id": index} for name, index in wanted],
+    )

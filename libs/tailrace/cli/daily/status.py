@@ -17,15 +17,14 @@ import typer
 from tailrace.cli.daily.connection import (
     Bootstrap,
     ClusterAddress,
-    Json,
     cluster_address,
     command_settings,
     listens,
     say,
-    table,
 )
 from tailrace.cli.daily.deadline import Deadline
 from tailrace.cli.daily.nodes import Nodes, nodes
+from tailrace.cli.daily.output import is_json, show
 from tailrace.cli.daily.refusals import RefusedError
 from tailrace.kafka.resources import ConfigResource
 from tailrace.net.address import Address
@@ -54,7 +53,7 @@ AdminUrl = Annotated[
 ]
 
 
-def status(data: Data = None, admin: AdminUrl = None, as_data: Json = False, bootstrap: Bootstrap = None) -> None:
+def status(data: Data = None, admin: AdminUrl = None, bootstrap: Bootstrap = None) -> None:
     """Show a cluster on one screen; status 0 if all is ready and every replica is in sync, 1 if not, 3 if none runs.
 
     Not ready are also: a process that died, a broker that is fenced or shuts down, producers that a full disk refuses,
@@ -70,17 +69,15 @@ def status(data: Data = None, admin: AdminUrl = None, as_data: Json = False, boo
         raise typer.Exit(NOT_RUNNING)
     cluster, why = asked(admin or admin_of(found), below="status")
     processes = expected(processes, cluster)
-    if as_data:
-        say(json.dumps({"cluster": cluster, "processes": [_process(file) for file in processes]}))
-    else:
+    shown = [_process(file) for file in processes]
+    if not is_json():
         for line in rendered(cluster) if cluster else [why]:
             say(line)
         if running:
             say()
-            table(
-                ("process", "pid", "ready", "since", "addresses"),
-                [tuple(_process(file).values()) for file in processes],
-            )
+    if is_json() or running:
+        columns = {key: key for key in ("process", "pid", "ready", "since", "addresses")}
+        show(shown, columns, data={"cluster": cluster, "processes": shown})
     if not healthy(cluster) or not all(file.ready and file.is_running() for file in processes):
         raise typer.Exit(1)
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from typing import Annotated, Final
 
 import typer
 
-from tailrace.cli.daily.connection import Bootstrap, Json, Topic, pairs, say, table
+from tailrace.cli.daily.connection import Bootstrap, Topic, pairs, say
 from tailrace.cli.daily.nodes import EARLIEST, LATEST, NO_ID, Nodes, nodes
+from tailrace.cli.daily.output import done, show
 from tailrace.cli.daily.records.log_offsets import delete_records, offsets
 from tailrace.cli.daily.refusals import RefusedError, Yes, confirm
 from tailrace.cli.daily.transactions.producers import producers
@@ -23,18 +23,33 @@ app.command("offsets", short_help="Where logs begin and end, and the offset at a
 app.command("producers", short_help="Idempotent and transactional producers.")(producers)
 Settings = Annotated[list[str] | None, typer.Option("--config", "-c", metavar="KEY=VALUE")]
 _TIMEOUT_MS: Final = 30_000
+_DESCRIBED: Final = {
+    "partition_id": "partition",
+    "leader_id": "leader",
+    "leader_epoch": "leader epoch",
+    "replica_ids": "replicas",
+    "in_sync_replica_ids": "isr",
+    "eligible_leader_replica_ids": "elr",
+    "last_known_elr_ids": "last known elr",
+    "offline_replica_ids": "offline",
+    "first_offset": "first offset",
+    "end_offset": "end offset",
+    "offsets": "offsets",
+    "size_bytes": "bytes",
+}
 
 
 @app.command("list")
-def list_topics(as_data: Json = False, bootstrap: Bootstrap = None) -> None:
-    """Names of all topics."""
+def list_topics(bootstrap: Bootstrap = None) -> None:
+    """Names of all topics; --output wide and json say more."""
     with nodes(bootstrap) as cluster:
         topics = sorted(cluster.ask(m.MetadataRequest(topics=None), 12).topics, key=lambda topic: str(topic.name))
-    if as_data:
-        say(json.dumps([_listed(topic) for topic in topics]))
-        return
-    for topic in topics:
-        say(topic.name)
+    rows = [_listed(topic) for topic in topics]
+    show(
+        rows,
+        {"topic_name": "topic"},
+        text=lambda: say("\n".join(str(topic.name) for topic in topics)) if topics else None,
+    )
 
 
 def _listed(topic: m.MetadataResponse.MetadataResponseTopic) -> dict[str, object]:
@@ -67,44 +82,41 @@ def create(
     )
     with nodes(bootstrap) as cluster:
         cluster.ask(m.CreateTopicsRequest(topics=[row], timeout_ms=_TIMEOUT_MS, validate_only=False), 7)
-    say(f"created {name}")
+    done(f"created {name}", topic_name=name)
 
 
-@app.command(short_help="Partitions with replicas and offsets.")
-def describe(name: Topic, as_data: Json = False, bootstrap: Bootstrap = None) -> None:
-    """Partitions with leader, replicas, in-sync and eligible leader replicas (KIP-966), and offsets."""
+@app.command(short_help="Partitions with replicas, offsets and sizes.")
+def describe(name: Topic, bootstrap: Bootstrap = None) -> None:
+    """Partitions with leader, replicas, in-sync and eligible leader replicas (KIP-966), offsets and bytes.
+
+    Bytes are those of the leader's log. Offsets count markers of transactions and records that compaction removed, too.
+    """
     with nodes(bootstrap) as cluster:
-        partitions = [part for _, part in sorted(cluster.partitions([name]).items())]
-        led = {(name, part.partition_index): part.leader_id for part in partitions}
+        found = dict(sorted(cluster.partitions([name]).items()))
+        led = {key: part.leader_id for key, part in found.items()}
         first, last = (cluster.offsets(led, at) for at in (EARLIEST, LATEST))
-    rows = [
-        {
-            "partition": part.partition_index,
-            "leader": None if part.leader_id < 0 else part.leader_id,
-            "leader_epoch": part.leader_epoch,
-            "replicas": list(part.replica_nodes),
-            "isr": list(part.isr_nodes),
-            "elr": list(part.eligible_leader_replicas or ()),
-            "last_known_elr": list(part.last_known_elr or ()),
-            "offline": list(part.offline_replicas),
-            "first_offset": first.get((name, part.partition_index)),
-            "end_offset": last.get((name, part.partition_index)),
-        }
-        for part in partitions
-    ]
-    if as_data:
-        say(json.dumps(rows))
-        return
-    table(
-        (*(key.replace("_", " ") for key in rows[0]),) if rows else ("partition",),
-        [tuple(_cell(value) for value in row.values()) for row in rows],
-    )
-
-
-def _cell(value: object) -> object:
-    if isinstance(value, list):
-        return ",".join(map(str, value)) or "-"
-    return "none" if value is None else value
+        sizes = cluster.sizes(found)
+    rows = []
+    for key, part in found.items():
+        low, high, size = first.get(key), last.get(key), sizes.get((part.leader_id, key))
+        rows.append(
+            {
+                "topic_name": name,
+                "partition_id": part.partition_index,
+                "leader_id": None if part.leader_id < 0 else part.leader_id,
+                "leader_epoch": part.leader_epoch,
+                "replica_ids": list(part.replica_nodes),
+                "in_sync_replica_ids": list(part.isr_nodes),
+                "eligible_leader_replica_ids": list(part.eligible_leader_replicas or ()),
+                "last_known_elr_ids": list(part.last_known_elr or ()),
+                "offline_replica_ids": list(part.offline_replicas),
+                "first_offset": low,
+                "end_offset": high,
+                "offsets": None if low is None or high is None else high - low,
+                "size_bytes": size and size.size_bytes,
+            }
+        )
+    show(rows, _DESCRIBED)
 
 
 @app.command()
@@ -117,7 +129,7 @@ def alter(
     )
     with nodes(bootstrap) as cluster:
         cluster.ask(m.CreatePartitionsRequest(topics=[row], timeout_ms=_TIMEOUT_MS, validate_only=False), 3)
-    say(f"{name} has {partitions} partitions")
+    done(f"{name} has {partitions} partitions", topic_name=name, partitions_count=partitions)
 
 
 @app.command(short_help="Delete topics and their records.")
@@ -138,7 +150,7 @@ def delete(
         for some in pages(list(dict.fromkeys(names))):
             topics = [state(name=name, topic_id=NO_ID) for name in some]
             cluster.ask(m.DeleteTopicsRequest(topics=topics, timeout_ms=_TIMEOUT_MS), 6)
-    say(f"deleted {', '.join(names)}")
+    done(f"deleted {', '.join(names)}", topic_names=names)
 
 
 app.command("delete-records", short_help="Delete the records before an offset or a time.")(delete_records)

@@ -10,7 +10,8 @@ from typing import Annotated, Any
 
 import typer
 
-from tailrace.cli.daily.connection import Json, say
+from tailrace.cli.daily.connection import say
+from tailrace.cli.daily.output import row as show_row
 from tailrace.inspect.decoders import Row
 from tailrace.inspect.dump import UnknownFile, rows
 
@@ -20,7 +21,6 @@ DAMAGED, REFUSED = 1, 2
 def dump_log(
     paths: Annotated[list[Path], typer.Argument(metavar="FILE...", help="segments, indexes, snapshots, checkpoints")],
     deep: Annotated[bool, typer.Option("--deep", help="every record, not only the batches")] = False,
-    as_data: Json = False,
 ) -> None:
     """Show what files of a log directory hold, Tailrace's or Apache Kafka's; status 1 if something is damaged.
 
@@ -39,7 +39,7 @@ def dump_log(
             raise typer.Exit(REFUSED) from None
         for row in found:
             damaged = damaged or row["row"] == "damage"
-            say(json.dumps(row) if as_data else line(row))
+            show_row(row, line(row))
     if damaged:
         raise typer.Exit(DAMAGED)
 

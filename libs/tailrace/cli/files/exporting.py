@@ -10,7 +10,8 @@ from typing import Annotated
 
 import typer
 
-from tailrace.cli.daily.connection import counted, say
+from tailrace.cli.daily.connection import counted
+from tailrace.cli.daily.output import done
 from tailrace.cli.data_dir import UpRefused
 from tailrace.cli.files import importing, kafka_dirs, moved, staging
 from tailrace.cli.files.importing import ImportedBroker
@@ -44,7 +45,7 @@ def export_kafka(
     with importing.reported("exported", target), kafka_dirs.held(directories):
         sentences = list(run(data, directories, target, how, unclean=unclean))
     for sentence in sentences:  # out there: who cannot be told must not be told that nothing was done
-        say(sentence)
+        done(sentence)
 
 
 def _directories(data: Path, log_dirs: list[Path]) -> list[Path]:

@@ -16,6 +16,7 @@ import typer
 
 from tailrace.cli.command import INTERRUPTED
 from tailrace.cli.daily.connection import counted, say
+from tailrace.cli.daily.output import done
 from tailrace.cli.data_dir import UpRefused
 from tailrace.cli.files import kafka_dirs, known_configs, moved, staging
 from tailrace.cli.files.kafka_dirs import KafkaDirectory
@@ -55,7 +56,7 @@ def import_kafka(
     with reported("imported", target), kafka_dirs.held(directories):
         sentences = list(run(directories, target, how, unclean=unclean))
     for sentence in sentences:  # out there: who cannot be told must not be told that nothing was done
-        say(sentence)
+        done(sentence)
 
 
 @contextmanager

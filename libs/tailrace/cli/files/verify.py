@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from functools import partial
 from pathlib import Path
@@ -22,11 +21,12 @@ from rich.progress import (
 from rich.table import Column
 
 from tailrace.cli.command import INTERRUPTED
-from tailrace.cli.daily.connection import Json, counted, say
+from tailrace.cli.daily.connection import counted, say
+from tailrace.cli.daily.output import is_json, row
 from tailrace.cli.files.policies import compacted_topics
 from tailrace.inspect import files
 from tailrace.inspect.in_use import in_use
-from tailrace.inspect.verify import Finding, size_bytes, verify
+from tailrace.inspect.verify import size_bytes, verify
 
 FOUND, REFUSED = 1, 2
 
@@ -49,7 +49,6 @@ def verify_log(
         list[Path],
         typer.Argument(metavar="DIR...", help="data, log or partition directories"),
     ],
-    as_data: Json = False,
 ) -> None:
     """Check every segment, index, snapshot and checkpoint, Tailrace's or Apache Kafka's; status 1 if one is wrong.
 
@@ -64,12 +63,12 @@ def verify_log(
     total = size_bytes(directories)
     try:
         with progress("Reading") as bar:
-            count = _report_findings(directories, bar, bar.add_task("", total=total), as_data)
+            count = _report_findings(directories, bar, bar.add_task("", total=total))
     except KeyboardInterrupt:
         say("Interrupted: not all of it was read.", err=True)
         raise typer.Exit(INTERRUPTED) from None
     _refuse_in_use(directories, "A broker has started meanwhile: what was found may be what it was writing")
-    if not as_data:
+    if not is_json():
         found = "nothing is wrong" if not count else counted(count, "finding")
         say(f"{total} bytes of segments read: {found}.", err=True)
     if count:
@@ -94,7 +93,7 @@ def _unfit(directory: Path) -> str | None:
     return None
 
 
-def _report_findings(directories: list[Path], bar: Progress, task: TaskID, as_data: bool) -> int:
+def _report_findings(directories: list[Path], bar: Progress, task: TaskID) -> int:
     """Tells the findings as they come, above the bar where both are on the terminal; how many there are."""
     count = 0
     beside_bar = not bar.disable and sys.stdout.isatty()
@@ -103,11 +102,7 @@ def _report_findings(directories: list[Path], bar: Progress, task: TaskID, as_da
             count += 1
             if beside_bar:
                 bar.stop()
-            say(_json(finding) if as_data else str(finding))
+            row({"path": str(finding.path), "what": finding.what, "advice": finding.advice}, str(finding))
             if beside_bar:
                 bar.start()
     return count
-
-
-def _json(finding: Finding) -> str:
-    return json.dumps({"path": str(finding.path), "what": finding.what, "advice": finding.advice})

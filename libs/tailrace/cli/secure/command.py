@@ -6,11 +6,12 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from tailrace.cli.daily.connection import Json, local_time, say, table
+from tailrace.cli.daily.connection import local_time, say
+from tailrace.cli.daily.output import done, show
 from tailrace.cli.secure import check_library
 from tailrace.config import ConfigError
 from tailrace.config.hosts import is_host
@@ -42,6 +43,15 @@ Names = Annotated[
 ]
 
 
+_COLUMNS: Final = {
+    "certificate": "certificate",
+    "subject": "subject",
+    "not_after_ms": "valid until",
+    "state": "state",
+    "names": "names",
+}
+
+
 @app.command()
 def create(data: Data = None, name: Names = None) -> None:
     """Make the authority and the certificate of the cluster, as far as they are not there."""
@@ -49,8 +59,10 @@ def create(data: Data = None, name: Names = None) -> None:
         from tailrace.cli.secure import certificates
 
         files = certificates.files_of(_folder(data))
-        done = certificates.ensure(files, certificates.names_for((), None, name or ()), SystemClock().wall_ms())
-        say(f"{files.server} was {done}." if done else f"{files.server} is there, and not due.")
+        made = certificates.ensure(files, certificates.names_for((), None, name or ()), SystemClock().wall_ms())
+        done(
+            f"{files.server} was {made}." if made else f"{files.server} is there, and not due.", path=str(files.server)
+        )
 
 
 @app.command()
@@ -62,32 +74,24 @@ def renew(data: Data = None, name: Names = None) -> None:
         files = certificates.files_of(_folder(data))
         certificates.renew(files, certificates.names_for((), None, name or ()), SystemClock().wall_ms())
         facts = certificates.server_facts(files)
-        say(f"{files.server} was renewed, and is valid until {local_time(facts.not_after_ms)}.")
+        done(
+            f"{files.server} was renewed, and is valid until {local_time(facts.not_after_ms)}.",
+            path=str(files.server),
+            not_after_ms=facts.not_after_ms,
+        )
 
 
 @app.command("list")
-def list_(data: Data = None, as_json: Json = False) -> None:
+def list_(data: Data = None) -> None:
     """Show the certificates with their names and ends."""
     with _refusals():
         from tailrace.cli.secure import certificates
 
         files = certificates.files_of(_folder(data))
         found = [("authority", certificates.authority_facts(files)), ("server", certificates.server_facts(files))]
-        if as_json:
-            import json
-
-            say(json.dumps([{"certificate": kind, **facts._asdict()} for kind, facts in found]))
-            return
-        head = ("CERTIFICATE", "SUBJECT", "VALID UNTIL", "STATE", "NAMES")
         now_ms = SystemClock().wall_ms()
-        table(
-            head,
-            [
-                (kind, facts.subject, local_time(facts.not_after_ms), _state(facts, now_ms), ",".join(facts.names))
-                for kind, facts in found
-            ],
-            None,
-        )
+        rows = [{"certificate": kind, **facts._asdict(), "state": _state(facts, now_ms)} for kind, facts in found]
+        show(rows, _COLUMNS, cells={"not_after_ms": local_time}, most_chars=None)
 
 
 def _state(facts: Facts, now_ms: int) -> str:

@@ -9,6 +9,7 @@ from pathlib import Path
 import typer
 
 from tailrace.cli.daily.connection import say
+from tailrace.cli.daily.output import done
 from tailrace.cli.plan import socket_dir
 from tailrace.cli.secure.client_files import FOLDER, USER
 from tailrace.cli.secure.command import Data
@@ -34,9 +35,13 @@ def reset_admin(data: Data = None) -> None:
     except OSError as error:
         say(f"{error.filename}: {error.strerror}.", err=True)
         raise typer.Exit(1) from None
-    say(f"The user {USER} has a new password, in {password_file(data_dir)}.")
+    done(
+        f"The user {USER} has a new password, in {password_file(data_dir)}.",
+        user_name=USER,
+        path=str(password_file(data_dir)),
+    )
     for path in changed:
-        say(f"{path} has it, too.")
+        done(f"{path} has it, too.", path=str(path))
 
 
 def controllers_of(data_dir: Path) -> tuple[list[Address], SaslLogin | None]:

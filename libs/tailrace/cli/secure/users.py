@@ -8,7 +8,6 @@ TCP with the cluster's secret.
 from __future__ import annotations
 
 import asyncio
-import json
 import secrets
 import sys
 from pathlib import Path
@@ -23,8 +22,9 @@ from tailrace.access.scram import (
     MIN_ITERATIONS,
     ScramMechanism,
 )
-from tailrace.cli.daily.connection import Bootstrap, Json, given, say, table
+from tailrace.cli.daily.connection import Bootstrap, given, say
 from tailrace.cli.daily.nodes import Nodes, nodes
+from tailrace.cli.daily.output import done, show
 from tailrace.cli.daily.refusals import RefusedError, Yes, confirm
 from tailrace.cli.secure.first_user import FirstUserRefused, alter_user
 from tailrace.cli.secure.reset import controllers_of, reset_admin
@@ -62,16 +62,25 @@ Data = Annotated[
 
 
 @app.command("list")
-def list_users(as_data: Json = False, bootstrap: Bootstrap = None) -> None:
+def list_users(bootstrap: Bootstrap = None) -> None:
     """Every user, with the mechanisms of its credentials."""
     with nodes(bootstrap) as cluster:
         users = _described(cluster)
-    rows = [(name, ScramMechanism(one).label, count) for name, infos in users.items() for one, count in infos.items()]
-    if as_data:
-        keys = ("user", "mechanism", "iterations")
-        say(json.dumps([dict(zip(keys, row, strict=True)) for row in sorted(rows)]))
-    else:
-        table(("user", "mechanism", "iterations"), list(sorted(rows)))
+    rows = [
+        {"user_name": name, "mechanism": ScramMechanism(one).label, "iterations": count}
+        for name, infos in sorted(users.items())
+        for one, count in sorted(infos.items())
+    ]
+    data = [
+        {
+            "user_name": name,
+            "credentials": [
+                {key: row[key] for key in ("mechanism", "iterations")} for row in rows if row["user_name"] == name
+            ],
+        }
+        for name in sorted(users)
+    ]
+    show(rows, {"user_name": "user", "mechanism": "mechanism", "iterations": "iterations"}, data=data)
 
 
 @app.command()
@@ -95,7 +104,7 @@ def create(
                 raise RefusedError(f"The user {name} exists; `tailrace user password` changes its password.")
             for request in requests:
                 cluster.ask(request, 0)
-    say(f"{name} can log in.")
+    done(f"{name} can log in.", user_name=name)
 
 
 @app.command("password")
@@ -111,7 +120,7 @@ def change_password(
         mechanisms = [ScramMechanism(one) for one in _known(cluster, name)]
         for request in upsertions(name, mechanisms, iterations, password, secrets.token_bytes):
             cluster.ask(request, 0)
-    say(f"The password of {name} is changed.")
+    done(f"The password of {name} is changed.", user_name=name)
 
 
 @app.command()
@@ -121,7 +130,7 @@ def delete(name: Name, yes: Yes = False, bootstrap: Bootstrap = None) -> None:
     with nodes(bootstrap) as cluster:
         for request in deletions(name, _known(cluster, name)):
             cluster.ask(request, 0)
-    say(f"{name} is deleted.")
+    done(f"{name} is deleted.", user_name=name)
 
 
 def _described(cluster: Nodes) -> dict[str, dict[int, int]]:

@@ -10,6 +10,7 @@ import typer
 from structlog.typing import FilteringBoundLogger
 
 from tailrace.cli.daily.connection import Bootstrap, address, command_settings, counted, given, say
+from tailrace.cli.daily.output import done
 from tailrace.cli.preload import kafka_without_clients
 from tailrace.net.address import Address
 from tailrace.runtime import logs
@@ -81,7 +82,8 @@ def run(
         except FAILURES as error:
             say(f"{type(error).__name__}: {error}", err=True)
             raise typer.Exit(1) from None
-    say(f"{counted(len(names), 'table')} below {options.location}: {', '.join(names)}" if names else _NONE)
+    sentence = f"{counted(len(names), 'table')} below {options.location}: {', '.join(names)}"
+    done(sentence if names else _NONE, topic_names=list(names))
 
 
 def _options(target: str, topics: list[str], metrics: str, registry: str, bootstrap: str) -> TableOptions:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 from collections.abc import Iterator
@@ -12,12 +11,12 @@ from typing import Any
 import kafka
 import pytest
 from kafka.errors import MessageSizeTooLargeError
-from kafka.future import Future
-from typer.testing import CliRunner, Result
+from typer.testing import CliRunner
 
 from support import typed_commands
 from support.ports import free_ports
 from support.refusing_cluster import RefusingCluster, places
+from support.refusing_commands import Producer, run
 from support.typed_commands import ASKING, MORE, OTHERS, Argument
 from tailrace.cli.command import ABOUT
 from tailrace.cli.daily import COMMANDS, app, nodes
@@ -34,53 +33,6 @@ from tailrace.wire.response_errors import ERROR_PLACES, ItemError, response_erro
 CODES = (ErrorCode.CLUSTER_AUTHORIZATION_FAILED, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.INVALID_CONFIG, 999)
 CASES = [*ASKING.items(), *MORE]
 PYTHON = re.compile(r"Traceback|\b[A-Z]\w+(Error|Exception)\b|\w+(Request|Response)\(")
-
-
-class Producer:
-    """kafka-python's, as far as `tailrace produce` uses it."""
-
-    def __init__(self, **_: Any) -> None:
-        pass
-
-    def send(self, topic: str, **_: Any) -> Any:
-        return Future()
-
-    def flush(self) -> None:
-        pass
-
-    def close(self) -> None:
-        pass
-
-
-class Clock:
-    """Pauses take no time of the test's."""
-
-    def __init__(self) -> None:
-        self._now_ms = 0.0
-
-    async def sleep(self, time_ms: float) -> None:
-        self._now_ms += time_ms
-
-    def wall_ms(self) -> int:
-        return 1_700_000_000_000
-
-    def monotonic_ms(self) -> float:
-        return self._now_ms
-
-
-@pytest.fixture
-def plan(tmp_path: Path) -> Path:
-    path = tmp_path / "plan.json"
-    path.write_text(json.dumps({"partitions": [{"topic": "orders", "partition": 1, "replicas": [0]}]}))
-    return path
-
-
-def run(monkeypatch: pytest.MonkeyPatch, cluster: RefusingCluster, path: str, arguments: Any, plan: Path) -> Result:
-    monkeypatch.setattr(nodes, "Client", cluster.client)
-    monkeypatch.setattr(nodes, "SystemClock", Clock)
-    monkeypatch.setattr(kafka, "KafkaProducer", Producer)
-    typed = [word.format(plan=plan, log_dir="/data") for word in typed_commands.right(path, arguments)]
-    return CliRunner().invoke(app, typed, input="", env={"TAILRACE_BOOTSTRAP": "127.0.0.1:1"})
 
 
 def test_every_command_has_a_row() -> None:
@@ -120,15 +72,15 @@ def test_the_names_and_words_of_a_refused_item_are_told() -> None:
 
 @pytest.mark.parametrize(("path", "arguments"), CASES)
 def test_a_command_fails_when_any_item_of_any_answer_is_refused(
-    path: str, arguments: tuple[Argument, ...], plan: Path, monkeypatch: pytest.MonkeyPatch
+    path: str, arguments: tuple[Argument, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     accepting = RefusingCluster()
-    done = run(monkeypatch, accepting, path, arguments, plan)
+    done = run(monkeypatch, accepting, path, arguments, tmp_path)
     assert done.exit_code == (1 if path == "reassign verify" else 0), done.output  # which says that it goes on
     for key in sorted(set(accepting.asked)):
         for place in places(key):
             for code in CODES:
-                refused = run(monkeypatch, RefusingCluster((key, place), code), path, arguments, plan)
+                refused = run(monkeypatch, RefusingCluster((key, place), code), path, arguments, tmp_path)
                 told = (APIS[key].key.name, place, code, refused.output)
                 assert refused.exit_code == 1, told
                 assert not PYTHON.search(refused.output), told
@@ -138,20 +90,20 @@ def test_a_command_fails_when_any_item_of_any_answer_is_refused(
     "fault", [Disconnected("it went away"), TimeoutError(), Malformed("varint longer than five bytes")]
 )
 def test_a_command_ends_with_a_sentence_whatever_answer_does_not_come(
-    fault: Exception, plan: Path, monkeypatch: pytest.MonkeyPatch
+    fault: Exception, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     class Broken(RefusingCluster):
         def answer(self, message: Any) -> Any:
             raise fault
 
     for path, arguments in CASES:
-        done = run(monkeypatch, Broken(), path, arguments, plan)
+        done = run(monkeypatch, Broken(), path, arguments, tmp_path)
         assert isinstance(done.exception, SystemExit) and done.exit_code == 1, (path, done.output)
         assert len(done.output.splitlines()) == 1 and not PYTHON.search(done.output), done.output
 
 
 def test_records_that_were_refused_are_counted_once_and_said_without_a_class(
-    plan: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     class Refusing(Producer):
         def send(self, topic: str, **_: Any) -> Any:
@@ -172,7 +124,7 @@ def test_records_that_were_refused_are_counted_once_and_said_without_a_class(
     assert done.output == "2 of 2 records were not written to orders: MESSAGE_TOO_LARGE: it is too large\n"
 
 
-def test_a_cluster_that_has_just_started_is_asked_again(plan: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_cluster_that_has_just_started_is_asked_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     class Loading(RefusingCluster):
         def answer(self, message: Any) -> Any:
             answer = super().answer(message)
@@ -181,7 +133,7 @@ def test_a_cluster_that_has_just_started_is_asked_again(plan: Path, monkeypatch:
             return answer
 
     cluster = Loading()
-    done = run(monkeypatch, cluster, "group describe", ASKING["group describe"], plan)
+    done = run(monkeypatch, cluster, "group describe", ASKING["group describe"], tmp_path)
     assert done.exit_code == 0, done.output
     assert cluster.asked.count(15) == 2
 

@@ -9,11 +9,11 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from tailrace.cli import secure
-from tailrace.cli.secure.command import app
+from tailrace.cli.daily import app
 
 
 def run(*arguments: str) -> Result:
-    return CliRunner().invoke(app, arguments)
+    return CliRunner().invoke(app, ["cert", *arguments])
 
 
 def listed(data: Path) -> list[dict[str, object]]:

@@ -48,9 +48,11 @@ def test_users_are_listed(cluster: Recording) -> None:
         ["alice", "SCRAM-SHA-512", "4096"],
     ]
     assert json.loads(typed("list", "--json").output)[0] == {
-        "user": "alice",
-        "mechanism": "SCRAM-SHA-256",
-        "iterations": 4096,
+        "user_name": "alice",
+        "credentials": [
+            {"mechanism": "SCRAM-SHA-256", "iterations": 4096},
+            {"mechanism": "SCRAM-SHA-512", "iterations": 4096},
+        ],
     }
 
 

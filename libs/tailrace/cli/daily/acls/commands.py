@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Sequence
 from enum import IntEnum
 from typing import Annotated, Final, TypeVar
@@ -13,8 +12,9 @@ from tailrace.access.acls import Acl, AclPermission, PatternType
 from tailrace.access.filters import AclFilter
 from tailrace.access.resources import AclOperation
 from tailrace.cli.daily.acls.bindings import AclOptionsError, AclRules, Resources, acls_of, filters_of
-from tailrace.cli.daily.connection import Bootstrap, Json, counted, say, table
+from tailrace.cli.daily.connection import Bootstrap, counted, say
 from tailrace.cli.daily.nodes import EVERY_CODE, Nodes, nodes
+from tailrace.cli.daily.output import is_json, show
 from tailrace.cli.daily.refusals import RefusedError, lines
 from tailrace.net.authorization import acl_messages
 from tailrace.wire.response_errors import response_errors
@@ -46,7 +46,6 @@ def list_acls(
     pattern: Pattern = "any",
     principals: Principals = None,
     operations: Operations = None,
-    as_data: Json = False,
     bootstrap: Bootstrap = None,
 ) -> None:
     """Every ACL, or those of these resources and principals; `match` finds all that count for a name."""
@@ -54,7 +53,7 @@ def list_acls(
     filters = filters_of(resources, principals or (), map(_operation, operations or ()))
     with nodes(bootstrap) as asked:
         found = dict.fromkeys(acl for wanted in filters for acl in _described(asked, wanted))
-    _show(sorted(found, key=_texts), as_data=as_data)
+    _show(sorted(found, key=_texts))
 
 
 @app.command("create")
@@ -74,7 +73,6 @@ def create(
     tokens: Tokens = None,
     users: Users = None,
     pattern: Pattern = "literal",
-    as_data: Json = False,
     bootstrap: Bootstrap = None,
 ) -> None:
     """Allow or deny principals something; what is there already stays."""
@@ -96,7 +94,7 @@ def create(
     with nodes(bootstrap) as asked:
         for at in range(0, len(acls), _AT_ONCE):
             _create(asked, acls[at : at + _AT_ONCE])
-    _show(acls, as_data=as_data)
+    _show(acls)
 
 
 @app.command("delete")
@@ -112,7 +110,6 @@ def delete(
     operations: Operations = None,
     permission: Annotated[str, typer.Option("--permission", help="allow or deny; default: both")] = "any",
     host: Annotated[str | None, typer.Option("--host", help="as the ACL has it")] = None,
-    as_data: Json = False,
     bootstrap: Bootstrap = None,
 ) -> None:
     """Take ACLs away: of resources, of principals, or both. It shows what is gone."""
@@ -123,8 +120,8 @@ def delete(
     filters = filters_of(resources, principals or (), map(_operation, operations or ()), kind, host)
     with nodes(bootstrap) as asked:
         gone = dict.fromkeys(_delete(asked, filters))
-    _show(sorted(gone, key=_texts), as_data=as_data)
-    if not as_data:
+    _show(sorted(gone, key=_texts))
+    if not is_json():
         say(f"deleted {counted(len(gone), 'ACL')}", err=True)
 
 
@@ -188,8 +185,10 @@ def _texts(acl: Acl) -> tuple[str, ...]:
 _COLUMNS: Final = ("resource_type", "resource_name", "pattern_type", "principal", "host", "permission", "operation")
 
 
-def _show(acls: Sequence[Acl], *, as_data: bool) -> None:
-    if as_data:
-        say(json.dumps([dict(zip(_COLUMNS, _texts(acl), strict=True)) for acl in acls]))
-    else:
-        table(tuple(name.replace("_", " ") for name in _COLUMNS), [_texts(acl) for acl in acls])
+_KINDS: Final = ("resource_type", "pattern_type", "permission", "operation")  # words; in capitals as in the REST API
+
+
+def _show(acls: Sequence[Acl]) -> None:
+    rows = [dict(zip(_COLUMNS, _texts(acl), strict=True)) for acl in acls]
+    data = [row | {key: row[key].upper() for key in _KINDS} for row in rows]
+    show(rows, {key: key.replace("_", " ") for key in _COLUMNS}, data=data)

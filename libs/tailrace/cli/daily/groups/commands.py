@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Final
 
 import typer
 
-from tailrace.cli.daily.connection import Bootstrap, Json, counted, given, say, table
+from tailrace.cli.daily.connection import Bootstrap, counted, given, say, table
 from tailrace.cli.daily.groups import lag, reset
 from tailrace.cli.daily.groups.cluster import GroupInCluster
 from tailrace.cli.daily.nodes import nodes
+from tailrace.cli.daily.output import cell, done, is_json, show
 from tailrace.cli.daily.refusals import Yes, confirm
-from tailrace.kafka.described_groups import CONSUMER, DescribedGroup
+from tailrace.kafka.described_groups import CONSUMER, DescribedGroup, DescribedGroupMember, constant_case
 from tailrace.kafka.lag import PartitionLag
 from tailrace.printable import printable
 from tailrace.wire import messages as m
@@ -25,25 +25,34 @@ app = typer.Typer(
     help="Consumer groups, their members and their lag.",
 )
 _OFFSET_MAX: Final = 2**63 - 1
+_LISTED: Final = {"consumer_group_id": "group", "state": "state", "type": "type", "protocol_type": "protocol"}
+_PARTITIONS: Final = {
+    "topic_name": "topic",
+    "partition_id": "partition",
+    "current_offset": "committed",
+    "log_end_offset": "end offset",
+    "lag": "lag",
+    "consumer_id": "member",
+    "client_id": "client",
+    "client_host": "host",
+}
 Group = Annotated[str, typer.Argument(help="group id", callback=given)]
 
 
 @app.command("list")
-def list_groups(as_data: Json = False, bootstrap: Bootstrap = None) -> None:
+def list_groups(bootstrap: Bootstrap = None) -> None:
     """All groups with their state and type."""
     found = {}
     with nodes(bootstrap) as cluster:
         for _, _, answer in cluster.ask_each(m.ListGroupsRequest(states_filter=[], types_filter=[]), 5):
             found.update({row.group_id: (row.group_state, row.group_type, row.protocol_type) for row in answer.groups})
-    if as_data:
-        names = ("consumer_group_id", "state", "type", "protocol_type")
-        say(json.dumps([dict(zip(names, (group, *rest), strict=True)) for group, rest in sorted(found.items())]))
-        return
-    table(("group", "state", "type", "protocol"), [(group, *rest) for group, rest in sorted(found.items())])
+    rows = [dict(zip(_LISTED, (group, *rest), strict=True)) for group, rest in sorted(found.items())]
+    data = [row | {key: constant_case(str(row[key])) for key in ("state", "type")} for row in rows]
+    show(rows, _LISTED, data=data)
 
 
 @app.command(short_help="Members with their partitions, committed offsets and lag.")
-def describe(group: Group, as_data: Json = False, bootstrap: Bootstrap = None) -> None:
+def describe(group: Group, bootstrap: Bootstrap = None) -> None:
     """Each partition with its committed offset, its lag and the member that has it; members without partitions."""
     with nodes(bootstrap) as cluster:
         asked = GroupInCluster(cluster, group)
@@ -51,15 +60,19 @@ def describe(group: Group, as_data: Json = False, bootstrap: Bootstrap = None) -
         rows = asked.lags(described, ages=False)
     busy = {row.member.member_id for row in rows if row.member is not None}
     idle = [member for member in described.members if member.member_id not in busy]
-    if as_data:
-        say(json.dumps(_data(described, rows)))
-        return
+    shown = [_row(row) for row in rows]
+    show(shown, _PARTITIONS, data=_data(described, shown), text=lambda: _print(described, shown, idle))
+
+
+def _print(
+    described: DescribedGroup, rows: Sequence[Mapping[str, object]], idle: Sequence[DescribedGroupMember]
+) -> None:
     kind = ", consumer protocol" if described.type == CONSUMER else ""
-    say(f"{printable(group)}: {described.state}, {counted(len(described.members), 'member')}{kind}")
+    say(f"{printable(described.group_id)}: {described.state}, {counted(len(described.members), 'member')}{kind}")
     if rows or not idle:
         table(
-            ("topic", "partition", "committed", "end offset", "lag", "member", "client", "host"),
-            [tuple("-" if value is None else value for value in _row(row).values()) for row in rows],
+            tuple(_PARTITIONS.values()),
+            [tuple(cell(value) for value in row.values()) for row in rows],
         )
     if idle:
         table(
@@ -79,14 +92,14 @@ def _row(row: PartitionLag) -> dict[str, object]:
         "lag": row.lag,
         "consumer_id": owner and owner.member_id,
         "client_id": owner and owner.client_id,
-        "host": owner and owner.client_host,
+        "client_host": owner and owner.client_host,
     }
 
 
-def _data(described: DescribedGroup, rows: Sequence[PartitionLag]) -> dict[str, object]:
+def _data(described: DescribedGroup, rows: Sequence[Mapping[str, object]]) -> dict[str, object]:
     return {
         "consumer_group_id": described.group_id,
-        "state": described.state,
+        "state": constant_case(described.state),
         "type": described.type,
         "partition_assignor": described.assignor,
         "consumers": [
@@ -94,11 +107,11 @@ def _data(described: DescribedGroup, rows: Sequence[PartitionLag]) -> dict[str, 
                 "consumer_id": member.member_id,
                 "instance_id": member.instance_id,
                 "client_id": member.client_id,
-                "host": member.client_host,
+                "client_host": member.client_host,
             }
             for member in described.members
         ],
-        "partitions": [_row(row) for row in rows],
+        "partitions": rows,
     }
 
 
@@ -112,7 +125,6 @@ def show_lag(
     read_committed: Annotated[
         bool, typer.Option("--read-committed", help="up to the last stable offset; default: the high watermark")
     ] = False,
-    as_data: Json = False,
     bootstrap: Bootstrap = None,
 ) -> None:
     """Each partition with its lag, and the age of the next record to read; with --watch how fast the lag grows.
@@ -121,7 +133,7 @@ def show_lag(
     """
     with nodes(bootstrap, lasting=watch) as cluster:
         looks = lag.looks(cluster, GroupInCluster(cluster, group), read_committed=read_committed)
-        lag.show(looks, 1 if not watch else None, lambda: cluster.pause(interval_s * 1000), as_data=as_data)
+        lag.show_looks(looks, 1 if not watch else None, lambda: cluster.pause(interval_s * 1000))
 
 
 @app.command("reset", short_help="Move the committed offsets of a group without members.")
@@ -159,15 +171,14 @@ def reset_offsets(
     ] = None,
     execute: Annotated[bool, typer.Option("--execute/--dry-run", help="commit the plan, or only show it")] = False,
     export: Annotated[bool, typer.Option("--export", help="print the plan as CSV, for --from-file")] = False,
-    as_data: Json = False,
     bootstrap: Bootstrap = None,
 ) -> None:
     """Show a plan for the committed offsets, and commit it with --execute. The options are kafka-consumer-groups.sh's.
 
     An offset outside of a log becomes the nearest end of it. A group without commits can be reset, too.
     """
-    if export and as_data:
-        raise typer.BadParameter("--export or --json")
+    if export and is_json():
+        raise typer.BadParameter("--export or --output json")
     with nodes(bootstrap) as cluster:
         wish = reset.parse(
             {
@@ -183,7 +194,7 @@ def reset_offsets(
             cluster.clock.wall_ms(),
         )
         scope = reset.Scope(topics or [], pattern, all_topics=all_topics)
-        reset.run(cluster, GroupInCluster(cluster, group), wish, scope, execute=execute, export=export, as_data=as_data)
+        reset.run(cluster, GroupInCluster(cluster, group), wish, scope, execute=execute, export=export)
 
 
 @app.command()
@@ -193,4 +204,4 @@ def delete(group: Group, yes: Yes = False, bootstrap: Bootstrap = None) -> None:
         asked = GroupInCluster(cluster, group)
         confirm(f"Delete the group {printable(group)} and its committed offsets?", yes=yes)
         asked.delete()
-    say(f"deleted {printable(group)}")
+    done(f"deleted {printable(group)}", consumer_group_id=group)

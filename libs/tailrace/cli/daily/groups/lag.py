@@ -2,17 +2,35 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
-from typing import NamedTuple
+from typing import Any, Final, NamedTuple
 
-from tailrace.cli.daily.connection import counted, local_time, say, table
+from tailrace.cli.daily.connection import counted, local_time, say
 from tailrace.cli.daily.groups.cluster import GroupInCluster
 from tailrace.cli.daily.nodes import Nodes
+from tailrace.cli.daily.output import is_json, show
 from tailrace.kafka.ids import TopicPartition
 from tailrace.kafka.lag import PartitionLag, lag_trend
 from tailrace.printable import printable
+
+_COLUMNS: Final = {
+    "topic_name": "topic",
+    "partition_id": "partition",
+    "current_offset": "committed",
+    "log_end_offset": "end offset",
+    "lag": "lag",
+    "lag_seconds": "seconds",
+    "consumer_id": "member",
+}
+_WITH_TREND: Final = {key: name for key, name in _COLUMNS.items() if key != "consumer_id"} | {
+    "lag_trend": "records/s",
+    "consumer_id": "member",
+}
+_CELLS: Final = {
+    "lag_seconds": lambda age: None if age is None else f"{age:.1f}",
+    "lag_trend": lambda trend: None if trend is None else f"{trend:+.1f}",
+}
 
 
 class GroupLag(NamedTuple):
@@ -48,16 +66,13 @@ def looks(cluster: Nodes, group: GroupInCluster, *, read_committed: bool) -> Ite
         before, before_ms = there, at_ms
 
 
-def show(found: Iterator[GroupLag], most: int | None, pause: Callable[[], None], *, as_data: bool) -> None:
-    """Prints the looks, all of them until Ctrl-C; as_data: a JSON object on a line for each."""
+def show_looks(found: Iterator[GroupLag], most: int | None, pause: Callable[[], None]) -> None:
+    """Prints the looks, all of them until Ctrl-C; for programs a JSON object on a line for each."""
     try:
         for number, look in enumerate(islice(found, most)):
-            if as_data:
-                say(json.dumps(_data(look)))
-            else:
-                if number:
-                    say()
-                _print(look, with_trend=most is None)
+            if number and not is_json():
+                say()
+            _print(look, with_trend=most is None)
             if most is None:
                 pause()
     except KeyboardInterrupt:
@@ -67,26 +82,13 @@ def show(found: Iterator[GroupLag], most: int | None, pause: Callable[[], None],
 def _print(look: GroupLag, *, with_trend: bool) -> None:
     oldest = "" if look.oldest_s is None or not look.total else f", the oldest is {look.oldest_s:.1f} s old"
     at = f"{local_time(round(look.now_ms))}  " if with_trend else ""
-    say(f"{at}{printable(look.group_id)}: {counted(look.total, 'record')} behind{oldest}")
-    trend_head = ("records/s",) if with_trend else ()
-    rows: list[tuple[object, ...]] = []
-    for row in look.rows:
-        seconds, trend = row.seconds(look.now_ms), look.trends[row.topic, row.partition]
-        cells = (
-            row.topic,
-            row.partition,
-            row.current_offset,
-            row.log_end_offset,
-            row.lag,
-            None if seconds is None else f"{seconds:.1f}",
-            *((None if trend is None else f"{trend:+.1f}",) if with_trend else ()),
-            row.member and row.member.member_id,
-        )
-        rows.append(tuple("-" if cell is None else cell for cell in cells))
-    table(("topic", "partition", "committed", "end offset", "lag", "seconds", *trend_head, "member"), rows)
+    if not is_json():
+        say(f"{at}{printable(look.group_id)}: {counted(look.total, 'record')} behind{oldest}")
+    data = _data(look)
+    show(data["partitions"], _WITH_TREND if with_trend else _COLUMNS, cells=_CELLS, data=data)
 
 
-def _data(look: GroupLag) -> dict[str, object]:
+def _data(look: GroupLag) -> dict[str, Any]:
     """In the REST API's names."""
     return {
         "consumer_group_id": look.group_id,

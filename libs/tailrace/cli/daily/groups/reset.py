@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
 import typer
 
-from tailrace.cli.daily.connection import counted, say, table
+from tailrace.cli.daily.connection import counted, say
 from tailrace.cli.daily.groups.cluster import GroupInCluster, leaders_of, topic_names
 from tailrace.cli.daily.nodes import Nodes
+from tailrace.cli.daily.output import is_json, show
 from tailrace.cli.daily.refusals import RefusedError
 from tailrace.metadata.moves import Partition
 from tailrace.printable import printable
@@ -37,6 +37,14 @@ _WISHES: Final[Mapping[str, Callable[[str, float], OffsetReset]]] = {
     "--to-datetime": lambda text, now_ms: OffsetReset(To.TIME, parse_datetime(text)),
     "--by-duration": lambda text, now_ms: OffsetReset(To.TIME, max(0, round(now_ms) - parse_duration(text))),
     "--from-file": lambda text, now_ms: OffsetReset(To.FILE, offsets=_read(text)),
+}
+
+
+_COLUMNS: Final = {
+    "topic_name": "topic",
+    "partition_id": "partition",
+    "current_offset": "committed",
+    "new_offset": "new offset",
 }
 
 
@@ -77,7 +85,6 @@ def run(
     *,
     execute: bool,
     export: bool,
-    as_data: bool,
 ) -> None:
     """Prints the plan, after it is committed if it is to be."""
     described = group.found()
@@ -105,10 +112,6 @@ def run(
             )
     if export:
         typer.echo(write_csv(rows), nl=False)
-    elif as_data:
-        say(
-            json.dumps({"consumer_group_id": group.group_id, "executed": execute, "partitions": list(map(_data, rows))})
-        )
     else:
         _print(group.group_id, rows, execute=execute)
 
@@ -165,9 +168,10 @@ def _data(row: NewOffset) -> dict[str, object]:
 
 
 def _print(group_id: str, rows: Sequence[NewOffset], *, execute: bool) -> None:
-    table(
-        ("topic", "partition", "committed", "new offset"),
-        [tuple("-" if cell is None else cell for cell in _data(row).values()) for row in rows],
-    )
+    shown = list(map(_data, rows))
+    data = {"consumer_group_id": group_id, "executed": execute, "partitions": shown}
+    show(shown, _COLUMNS, data=data)
+    if is_json():
+        return
     what = counted(len(rows), "partition")
     say(f"{printable(group_id)}: {what} {'reset' if execute else 'to reset; nothing is changed without --execute'}")

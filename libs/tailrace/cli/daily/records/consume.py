@@ -11,6 +11,7 @@ import typer
 
 from tailrace.cli.daily.connection import Bootstrap, Topic, given, say
 from tailrace.cli.daily.nodes import Nodes, nodes
+from tailrace.cli.daily.output import form
 from tailrace.cli.daily.refusals import RefusedError
 from tailrace.errors import ApiError
 from tailrace.printable import printable_lines
@@ -23,6 +24,7 @@ from tailrace.reading.record_format import RecordFormat
 from tailrace.reading.start import EARLIEST, LATEST, LATEST_TIMESTAMP, Start, parse_start, parse_time
 from tailrace.records.record import Record
 
+_WIDE: Final = r"%t-%p  %o  %T  %k  %s\n"
 _NULL: Final = b"null"  # as Kafka's console consumer prints it
 _WAIT_MS: Final = 500  # of a Fetch without records; a member of a group asks its coordinator in between
 Polled = Iterator[tuple[int, Record]]
@@ -66,7 +68,7 @@ def consume(
 ) -> None:
     """Print each record's value as one line, until Ctrl-C, --count or --exit; null is printed as null."""
     start, until = _window(offsets or [], beginning=beginning, follow=follow)
-    line = _line(template, with_key=key, as_data=as_data)
+    line = _line(template, with_key=key, as_data=as_data or form() == "json")
     matches = _filter(expression)
     if group is not None and (partitions or until is not None or start not in {EARLIEST, LATEST}):
         raise typer.BadParameter("--group goes on where the group is: without -p, --exit, and -o at a place")
@@ -154,6 +156,8 @@ def _line(template: str | None, *, with_key: bool, as_data: bool) -> Line:
         raise typer.BadParameter("one of --format, --json and --key")
     if as_data:
         return lambda topic, partition, record: written(topic, partition, record).encode() + b"\n"
+    if template is None and form() == "wide" and not with_key:
+        template = _WIDE
     if template is None:
         return lambda topic, partition, record: line_of(record.key, record.value, with_key=with_key)
     try:

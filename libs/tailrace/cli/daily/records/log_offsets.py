@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from typing import Annotated, Final, NamedTuple
 
 import typer
 
-from tailrace.cli.daily.connection import Bootstrap, Json, Topic, say, table
+from tailrace.cli.daily.connection import Bootstrap, Topic
 from tailrace.cli.daily.nodes import EARLIEST, LATEST, Nodes, nodes
+from tailrace.cli.daily.output import show
 from tailrace.cli.daily.refusals import RefusedError, Yes, confirm
 from tailrace.metadata.moves import Partition, portions
 from tailrace.reading.start import LATEST as AT_THE_END
@@ -19,6 +19,9 @@ from tailrace.wire.messages import DeleteRecordsRequest
 _TIMEOUT_MS: Final = 30_000
 _DELETE_RECORDS_VERSION: Final = 2
 Partitions = Annotated[list[int] | None, typer.Option("--partition", "-p", min=0, help="may be repeated; default: all")]
+
+
+_ENDS: Final = {"partition_id": "partition", "first_offset": "first offset", "end_offset": "end offset"}
 
 
 class LogOffsets(NamedTuple):
@@ -35,7 +38,6 @@ def offsets(
     where: Annotated[
         str | None, typer.Option("--offset", "-o", metavar="WHERE", help="also the offset at -N, s@TIME ...")
     ] = None,
-    as_data: Json = False,
     bootstrap: Bootstrap = None,
 ) -> None:
     """First and end offset of each partition, how many offsets are between them, and the one at a place."""
@@ -44,6 +46,7 @@ def offsets(
         found = _offsets(cluster, _led(cluster, name, partitions), start)
     rows = [
         {
+            "topic_name": name,
             "partition_id": index,
             "first_offset": one.first_offset,
             "end_offset": one.end_offset,
@@ -52,11 +55,8 @@ def offsets(
         }
         for (_, index), one in sorted(found.items())
     ]
-    if as_data:
-        say(json.dumps(rows))
-        return
-    head = ("partition", "first offset", "end offset", "offsets", *([] if where is None else [f"offset at {where}"]))
-    table(head, [tuple(row.values()) for row in rows])
+    place = {} if where is None else {"offset": f"offset at {where}"}
+    show(rows, {**_ENDS, "offsets": "offsets", **place})
 
 
 def delete_records(
@@ -67,7 +67,6 @@ def delete_records(
     partitions: Partitions = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="show what would be deleted")] = False,
     yes: Yes = False,
-    as_data: Json = False,
     bootstrap: Bootstrap = None,
 ) -> None:
     """Delete the records of each partition before a place; asks first on a terminal."""
@@ -81,6 +80,7 @@ def delete_records(
             _delete(cluster, led, {key: one.offset for key, one in found.items() if one.offset > one.first_offset})
     rows = [
         {
+            "topic_name": name,
             "partition_id": index,
             "first_offset": one.first_offset,
             "new_first_offset": one.offset,
@@ -88,10 +88,15 @@ def delete_records(
         }
         for (_, index), one in sorted(found.items())
     ]
-    if as_data:
-        say(json.dumps(rows))
-        return
-    table(("partition", "first offset", "new first offset", "end offset"), [tuple(row.values()) for row in rows])
+    show(
+        rows,
+        {
+            "partition_id": "partition",
+            "first_offset": "first offset",
+            "new_first_offset": "new first offset",
+            "end_offset": "end offset",
+        },
+    )
 
 
 def _start(where: str) -> Start:

@@ -13,6 +13,7 @@ import typer
 
 from tailrace.cli.daily.connection import Bootstrap, Topic, counted, say
 from tailrace.cli.daily.nodes import NO_ID, Nodes, nodes
+from tailrace.cli.daily.output import done
 from tailrace.cli.daily.records.line_form import LineForm
 from tailrace.cli.daily.records.producer import in_words, kafka_producer
 from tailrace.cli.daily.refusals import RefusedError
@@ -106,7 +107,7 @@ def produce(
         refused = f"{len(failures.numbers)} of {count} records were not written to {topic}"
         say(f"{refused}: {failures.first}", err=True)
         raise typer.Exit(1)
-    say(f"{counted(count, 'record')} written to {topic}", err=True)
+    done(f"{counted(count, 'record')} written to {topic}", err=True, topic_name=topic, records_count=count)
     if wrong:
         say(f"record {wrong}", err=True)
         raise typer.Exit(1)

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-import json
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 import typer
 
-from tailrace.cli.daily.connection import Bootstrap, Json, OnePartition, SomeTopics, local_time, one_topic, say, table
+from tailrace.cli.daily.connection import Bootstrap, OnePartition, SomeTopics, local_time, one_topic, say
 from tailrace.cli.daily.nodes import Nodes, nodes
+from tailrace.cli.daily.output import show
 from tailrace.cli.daily.refusals import RefusedError
 from tailrace.cli.daily.transactions import hanging
 from tailrace.cli.daily.transactions.end import TransactionalId, abort, described, terminate
 from tailrace.coordination.transaction_records import STATES
+from tailrace.kafka.described_groups import constant_case
 from tailrace.metadata.moves import Partition
 from tailrace.wire import messages as m
 
@@ -24,6 +25,33 @@ app = typer.Typer(
 )
 
 
+_LISTED: Final = {
+    "transactional_id": "transactional id",
+    "coordinator_id": "coordinator",
+    "producer_id": "producer",
+    "state": "state",
+}
+_DESCRIBED: Final = {
+    "transactional_id": "transactional id",
+    "producer_id": "producer",
+    "producer_epoch": "epoch",
+    "state": "state",
+    "timeout_ms": "timeout in ms",
+    "start_ms": "begun",
+    "partitions": "partitions",
+}
+_HANGING: Final = {
+    "topic_name": "topic",
+    "partition_id": "partition",
+    "start_offset": "start offset",
+    "producer_id": "producer id",
+    "producer_epoch": "producer epoch",
+    "coordinator_epoch": "coordinator epoch",
+    "last_timestamp_ms": "last timestamp",
+    "minutes": "minutes",
+}
+
+
 @app.command("list", short_help="Transactional ids with producer and state.")
 def list_transactions(
     states: Annotated[
@@ -32,7 +60,6 @@ def list_transactions(
     producer_ids: Annotated[list[int] | None, typer.Option("--producer-id", help="may be repeated")] = None,
     longer_than_ms: Annotated[int, typer.Option("--longer-than-ms", help="only those that are open for longer")] = -1,
     pattern: Annotated[str | None, typer.Option("--pattern", help="a regular expression (RE2) for whole ids")] = None,
-    as_data: Json = False,
     bootstrap: Bootstrap = None,
 ) -> None:
     """All transactional ids, or some, with their producer and state."""
@@ -45,13 +72,7 @@ def list_transactions(
     )
     with nodes(bootstrap) as cluster:
         found = _listed(cluster, request)
-    if as_data:
-        say(json.dumps(found))
-    else:
-        table(
-            ("transactional id", "coordinator", "producer", "state"),
-            [(one["transactional_id"], one["coordinator"], one["producer_id"], one["state"]) for one in found],
-        )
+    show(found, _LISTED, data=[{**one, "state": constant_case(one["state"])} for one in found])
 
 
 def _listed(cluster: Nodes, request: Any) -> list[dict[str, Any]]:
@@ -64,7 +85,7 @@ def _listed(cluster: Nodes, request: Any) -> list[dict[str, Any]]:
         found += [
             {
                 "transactional_id": one.transactional_id,
-                "coordinator": broker_id,
+                "coordinator_id": broker_id,
                 "producer_id": one.producer_id,
                 "state": one.transaction_state,
             }
@@ -74,11 +95,13 @@ def _listed(cluster: Nodes, request: Any) -> list[dict[str, Any]]:
 
 
 @app.command(short_help="One transactional id and its transaction.")
-def describe(transactional_id: TransactionalId, as_data: Json = False, bootstrap: Bootstrap = None) -> None:
+def describe(transactional_id: TransactionalId, bootstrap: Bootstrap = None) -> None:
     """One transactional id: its producer, its state, since when, and the partitions of its transaction."""
     with nodes(bootstrap) as cluster:
         found = described(cluster, transactional_id)
-    partitions = [f"{topic.topic}-{index}" for topic in found.topics for index in topic.partitions]
+    partitions = [
+        {"topic_name": topic.topic, "partition_id": index} for topic in found.topics for index in topic.partitions
+    ]
     start_ms = found.transaction_start_time_ms
     row = {
         "transactional_id": transactional_id,
@@ -89,14 +112,14 @@ def describe(transactional_id: TransactionalId, as_data: Json = False, bootstrap
         "start_ms": None if start_ms < 0 else start_ms,
         "partitions": partitions,
     }
-    if as_data:
-        say(json.dumps(row))
-        return
-    start = "-" if start_ms < 0 else local_time(start_ms)
-    named = {**row, "start_ms": start, "partitions": " ".join(partitions) or "-"}
-    table(
-        ("transactional id", "producer", "epoch", "state", "timeout in ms", "begun", "partitions"),
-        [tuple(named.values())],
+    show(
+        [row],
+        _DESCRIBED,
+        cells={
+            "start_ms": lambda at_ms: None if at_ms is None else local_time(at_ms),
+            "partitions": lambda rows: " ".join(f"{one['topic_name']}-{one['partition_id']}" for one in rows) or None,
+        },
+        data=row | {"state": constant_case(found.transaction_state)},
     )
 
 
@@ -108,7 +131,6 @@ def find_hanging(
     max_timeout_minutes: Annotated[
         int, typer.Option("--max-transaction-timeout", min=0, help="minutes; younger ones may still be ended")
     ] = 15,
-    as_data: Json = False,
     bootstrap: Bootstrap = None,
 ) -> None:
     """Open transactions of which no coordinator knows: nobody ends them, and readers at read_committed wait."""
@@ -118,13 +140,8 @@ def find_hanging(
         asked, leaderless = hanging.places(cluster, topics or (), partition, broker)
         found = hanging.find(cluster, asked, now_ms - 60_000 * max_timeout_minutes)
     rows = [_row(partition, one, now_ms) for partition, one in found]
-    if as_data:
-        say(json.dumps(rows))
-    elif rows:
-        shown = [{**row, "last_timestamp": local_time(row["last_timestamp"])} for row in rows]
-        table(tuple(name.replace("_", " ") for name in rows[0]), [tuple(row.values()) for row in shown])
-    elif not leaderless:
-        say("No transaction hangs.")
+    empty = (lambda: None) if leaderless else (lambda: say("No transaction hangs."))
+    show(rows, _HANGING, cells={"last_timestamp_ms": local_time}, text=None if rows else empty)
     for name, index in leaderless:
         say(f"{name}-{index}: no broker leads it, so it was not looked at", err=True)
     if leaderless:
@@ -134,13 +151,13 @@ def find_hanging(
 def _row(place: Partition, one: Any, now_ms: int) -> dict[str, Any]:
     topic, partition = place
     return {
-        "topic": topic,
-        "partition": partition,
+        "topic_name": topic,
+        "partition_id": partition,
         "start_offset": one.current_txn_start_offset,
         "producer_id": one.producer_id,
         "producer_epoch": one.producer_epoch,
         "coordinator_epoch": one.coordinator_epoch,
-        "last_timestamp": one.last_timestamp,
+        "last_timestamp_ms": one.last_timestamp,
         "minutes": (now_ms - one.last_timestamp) // 60_000,
     }
 

@@ -9,8 +9,9 @@ from typing import Annotated, Any
 
 import typer
 
-from tailrace.cli.daily.connection import Bootstrap, given, say
+from tailrace.cli.daily.connection import Bootstrap, given
 from tailrace.cli.daily.nodes import NOT_YET, Nodes, nodes
+from tailrace.cli.daily.output import done
 from tailrace.cli.daily.refusals import RefusedError
 from tailrace.cli.daily.transactions import hanging
 from tailrace.coordination.transaction_records import Status
@@ -72,7 +73,12 @@ def abort(
             coordinator_epoch=max(0, producer.coordinator_epoch),
         )
         cluster.ask(m.WriteTxnMarkersRequest(markers=[asked]), 1, leader)
-    say(f"{topic}-{partition}: the transaction of producer {producer.producer_id} is aborted")
+    done(
+        f"{topic}-{partition}: the transaction of producer {producer.producer_id} is aborted",
+        topic_name=topic,
+        partition_id=partition,
+        producer_id=producer.producer_id,
+    )
 
 
 def _open_at(cluster: Nodes, partition: Partition, start_offset: int) -> tuple[Address, Any]:
@@ -108,4 +114,9 @@ def terminate(transactional_id: TransactionalId, bootstrap: Bootstrap = None) ->
         at = cluster.coordinator(transactional_id, _TRANSACTION)
         cluster.ask(request, 4, at, again={*NOT_YET, ErrorCode.CONCURRENT_TRANSACTIONS})
     outcome = _OUTCOMES.get(before.transaction_state, "it had no open transaction")
-    say(f"{transactional_id}: producer {before.producer_id} is fenced at epoch {before.producer_epoch}; {outcome}")
+    done(
+        f"{transactional_id}: producer {before.producer_id} is fenced at epoch {before.producer_epoch}; {outcome}",
+        transactional_id=transactional_id,
+        producer_id=before.producer_id,
+        producer_epoch=before.producer_epoch,
+    )

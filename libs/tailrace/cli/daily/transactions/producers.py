@@ -2,26 +2,33 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 import typer
 
-from tailrace.cli.daily.connection import Bootstrap, Json, Topic, local_time, say, table
+from tailrace.cli.daily.connection import Bootstrap, Topic, local_time, say
 from tailrace.cli.daily.nodes import Nodes, nodes
+from tailrace.cli.daily.output import show
 from tailrace.cli.daily.refusals import RefusedError, sentence
 from tailrace.metadata.moves import Partition
 from tailrace.wire.hot.producers import DescribedProducer, most_telling_first
 
-_HEAD = ("partition", "producer", "epoch", "last sequence", "last timestamp", "coordinator epoch", "transaction since")
+_COLUMNS: Final = {
+    "partition_id": "partition",
+    "producer_id": "producer",
+    "producer_epoch": "epoch",
+    "last_sequence": "last sequence",
+    "last_timestamp_ms": "last timestamp",
+    "coordinator_epoch": "coordinator epoch",
+    "current_txn_start_offset": "transaction since",
+}
 
 
 def producers(
     name: Topic,
     partition: Annotated[int | None, typer.Option("--partition", "-p", help="this one alone")] = None,
     broker: Annotated[int | None, typer.Option("--broker", help="what this broker's replicas remember")] = None,
-    as_data: Json = False,
     bootstrap: Bootstrap = None,
 ) -> None:
     """Idempotent and transactional producers that the leaders remember: open transactions first, then the latest."""
@@ -29,14 +36,11 @@ def producers(
         asked = _asked(cluster, name, partition, broker)
         found = cluster.producers(asked)
     rows = [
-        {"partition": index, **{field: getattr(one, field) for field in DescribedProducer._fields}}
+        {"topic_name": name, "partition_id": index, **_fields(one)}
         for (_, index), part in sorted(found.items())
         for one in sorted(part.active_producers, key=most_telling_first)
     ]
-    if as_data:
-        say(json.dumps(rows))
-    else:
-        table(_HEAD, [tuple(_cell(*pair) for pair in row.items()) for row in rows])
+    show(rows, _COLUMNS, cells={"last_timestamp_ms": local_time})
     _refuse(asked, found)
 
 
@@ -67,7 +71,17 @@ def _refuse(asked: Mapping[Partition, int], found: Mapping[Partition, Any]) -> N
         raise typer.Exit(1)
 
 
-def _cell(field: str, value: int) -> object:
-    if value < 0:
-        return "-"
-    return local_time(value) if field == "last_timestamp" else value
+def _fields(one: DescribedProducer) -> dict[str, int | None]:
+    """In the REST API's names; None where there is no sequence, no coordinator or no open transaction."""
+    return {
+        "producer_id": one.producer_id,
+        "producer_epoch": one.producer_epoch,
+        "last_sequence": _known(one.last_sequence),
+        "last_timestamp_ms": one.last_timestamp,
+        "coordinator_epoch": _known(one.coordinator_epoch),
+        "current_txn_start_offset": _known(one.current_txn_start_offset),
+    }
+
+
+def _known(number: int) -> int | None:
+    return None if number < 0 else number

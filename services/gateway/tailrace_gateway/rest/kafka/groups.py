@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import re
 from collections import defaultdict
 from collections.abc import Iterable
 from functools import partial
 from typing import Any
 
 from tailrace.errors import ApiError, ErrorCode
-from tailrace.kafka.described_groups import DescribedGroup, is_of_another_kind, of_classic, of_consumer
+from tailrace.kafka.described_groups import DescribedGroup, constant_case, is_of_another_kind, of_classic, of_consumer
 from tailrace.kafka.ids import TopicPartition
 from tailrace.kafka.lag import PartitionLag, partition_lags
 from tailrace.kafka.topics import GROUP_METADATA_TOPIC
@@ -31,11 +30,6 @@ from tailrace_gateway.rest.errors import check, not_found
 
 OFFSET_FETCH_BY_NAME = 9  # v10 addresses topics by id (KIP-848)
 LIST_OFFSETS_VERSION = 7
-
-
-def constant_case(word: str) -> str:
-    """PreparingRebalance -> PREPARING_REBALANCE."""
-    return re.sub(r"(?<=[a-z])(?=[A-Z])", "_", word).upper()
 
 
 async def list_groups(backend: AdminBackend) -> list[DescribedGroup]:

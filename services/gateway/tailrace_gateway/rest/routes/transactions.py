@@ -6,8 +6,8 @@ from typing import Any, Literal
 
 from fastapi import APIRouter, Response
 
+from tailrace.kafka.described_groups import constant_case
 from tailrace_gateway.rest.kafka import transactions
-from tailrace_gateway.rest.kafka.groups import constant_case
 from tailrace_gateway.rest.limits import LimitedRoute
 from tailrace_gateway.rest.models import Listing
 from tailrace_gateway.rest.producer_models import OpenTransaction, OpenTransactionList, Transaction, TransactionSummary

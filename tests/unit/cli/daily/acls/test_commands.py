@@ -70,22 +70,22 @@ def test_acls_are_created_listed_and_deleted(authorizing: Authorizing) -> None:
     consumer = ("--consumer", "--topic", "orders", "--group", "billing", "--allow-principal", "User:alice")
     made = rows("create", *consumer)
     assert [(row["resource_type"], row["operation"]) for row in made] == [
-        ("topic", "read"),
-        ("topic", "describe"),
-        ("group", "read"),
+        ("TOPIC", "READ"),
+        ("TOPIC", "DESCRIBE"),
+        ("GROUP", "READ"),
     ]
     prefixed = ("--resource-pattern-type", "prefixed", "--topic", "ord", "--operation", "DescribeConfigs")
     assert typed("create", *prefixed, "--deny-principal", "User:*", "--deny-host", "10.0.0.0/8").exit_code == 0
     assert len(rows("list")) == 4
     (found,) = rows("list", "--topic", "orders", "--resource-pattern-type", "match", "--principal", "User:*")
     assert found == {
-        "resource_type": "topic",
+        "resource_type": "TOPIC",
         "resource_name": "ord",
-        "pattern_type": "prefixed",
+        "pattern_type": "PREFIXED",
         "principal": "User:*",
         "host": "10.0.0.0/8",
-        "permission": "deny",
-        "operation": "describe_configs",
+        "permission": "DENY",
+        "operation": "DESCRIBE_CONFIGS",
     }
     assert len(rows("delete", "--principal", "User:alice")) == 3
     shown = typed("list").stdout.splitlines()

@@ -142,7 +142,7 @@ def test_a_live_group_without_commits_is_no_empty_table(monkeypatch: pytest.Monk
 
 def test_programs_get_the_names_of_the_rest_api(monkeypatch: pytest.MonkeyPatch) -> None:
     said = json.loads(typed(Living(), ["group", "describe", "readers", "--json"], monkeypatch).output)
-    assert (said["consumer_group_id"], said["state"]) == ("readers", "Stable")
+    assert (said["consumer_group_id"], said["state"]) == ("readers", "STABLE")
     assert [member["consumer_id"] for member in said["consumers"]] == ["busy-1", "idle-\x1b[2J"]
     assert said["partitions"][1] == {
         "topic_name": "orders",
@@ -152,7 +152,7 @@ def test_programs_get_the_names_of_the_rest_api(monkeypatch: pytest.MonkeyPatch)
         "lag": None,
         "consumer_id": "busy-1",
         "client_id": "billing",
-        "host": "/127.0.0.1",
+        "client_host": "/127.0.0.1",
     }
 
 

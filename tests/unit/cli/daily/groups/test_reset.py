@@ -107,7 +107,7 @@ def test_programs_get_the_names_of_the_rest_api(monkeypatch: pytest.MonkeyPatch)
         (["--to-earliest", "--topic-regex", "("], 2, "not a regular expression"),
         (["--to-earliest", "--all-topics", "-t", "orders"], 2, "--all-topics, or --topic"),
         (["--from-file", "/no/such/file"], 2, "No such file"),
-        (["--to-earliest", "--export", "--json"], 2, "--export or --json"),
+        (["--to-earliest", "--export", "--json"], 2, "--export or --output json"),
     ],
 )
 def test_what_cannot_be_done_is_said(words: list[str], status: int, told: str, monkeypatch: pytest.MonkeyPatch) -> None:
