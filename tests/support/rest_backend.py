@@ -9,6 +9,7 @@ from uuid import UUID, uuid4, uuid5
 
 from support.metadata import after
 from support.records_field import iterate_all
+from tailrace.config import Config
 from tailrace.errors import ErrorCode
 from tailrace.kafka.features import SECURITY_VERSION
 from tailrace.kafka.topics import GROUP_METADATA_TOPIC
@@ -18,13 +19,14 @@ from tailrace.records.record import Record, build
 from tailrace.wire import messages as m
 from tailrace.wire.apis import ApiKey
 from tailrace.wire.hot.producers import PartitionProducers
-from tailrace_controller.decide import acls, user_scram_credentials
+from tailrace_controller.decide import acls, elect_leaders, user_scram_credentials
 from tailrace_controller.decide.controller_result import ControllerResult
 from tailrace_gateway.cluster_state import ClusterState, state_of
 from tailrace_gateway.rest.backend import ControllerView, T
 
 _NAMES = UUID(int=1)
 _ASK_TIMEOUT_MS = 10_000
+_CONFIG = Config.load("controller")
 _DEFAULT_CONFIGS = {"retention.ms": "604800000", "max.message.bytes": "1048588", "ssl.keystore.password": None}
 _TOPIC_SOURCE, _DEFAULT_SOURCE = 1, 5
 
@@ -263,6 +265,26 @@ class MemoryBackend:
             ]
             rows.append(row(name=topic.name, partitions=answers))
         return m.AlterPartitionReassignmentsResponse(responses=rows)
+
+    def _on_ElectLeadersRequest(self, request: Any) -> Any:
+        return self._applied(elect_leaders.elect(self._image, request, _CONFIG))
+
+    def _on_WriteTxnMarkersRequest(self, request: Any) -> Any:
+        """Ends what is open in the partition."""
+        (marker,) = request.markers
+        (topic,) = marker.topics
+        result = m.WriteTxnMarkersResponse.WritableTxnMarkerResult
+        row = result.WritableTxnMarkerTopicResult
+        done = [row.WritableTxnMarkerPartitionResult(partition_index=n) for n in topic.partition_indexes]
+        for node, opened in self.opened.items():
+            self.opened[node] = [
+                one
+                for one in opened
+                if (one.topic_name, one.producer_id) != (topic.name, marker.producer_id)
+                or one.partition_index not in topic.partition_indexes
+            ]
+        answer = result(producer_id=marker.producer_id, topics=[row(name=topic.name, partitions=done)])
+        return m.WriteTxnMarkersResponse(markers=[answer])
 
     def _on_UnregisterBrokerRequest(self, request: Any) -> Any:
         brokers = dict(self._image.brokers)

@@ -15,6 +15,7 @@ from tailrace_gateway.rest.acls import routes as acls
 from tailrace_gateway.rest.backend import AdminBackend
 from tailrace_gateway.rest.console import assets, events
 from tailrace_gateway.rest.console.hub import Hubs
+from tailrace_gateway.rest.elections import routes as elections
 from tailrace_gateway.rest.hosts import HostCheck, HostRules
 from tailrace_gateway.rest.limits import RestLimits
 from tailrace_gateway.rest.models import NewRecord
@@ -64,6 +65,7 @@ def create_app(
     for module in (
         clusters,
         replication,
+        elections,
         brokers,
         log_dirs,
         compaction,

@@ -368,7 +368,7 @@ async def test_every_operation_is_in_the_openapi_document(http: httpx.AsyncClien
     assert "/v3/clusters/{cluster_id}/topics/{topic_name}/records" in paths
     operations = [operation for methods in paths.values() for operation in methods.values()]
     assert all(operation["description"] for operation in operations)
-    assert len(operations) == 83
+    assert len(operations) == 85
 
 
 async def test_every_reference_in_the_openapi_document_is_resolved(http: httpx.AsyncClient) -> None:

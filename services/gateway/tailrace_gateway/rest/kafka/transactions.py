@@ -1,6 +1,7 @@
 """Transactions of all coordinators, or of one id: ListTransactions v1 and DescribeTransactions v0 (KIP-664).
 
-And those that are open in partitions, as the partitions' leaders know them: DescribeOpenTransactions v0.
+And those that are open in partitions, as the partitions' leaders know them: DescribeOpenTransactions v0. One that hangs
+is aborted by WriteTxnMarkers v1.
 """
 
 from __future__ import annotations
@@ -8,19 +9,24 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable
 from heapq import nsmallest
+from http import HTTPStatus
 from operator import attrgetter
 from typing import Any, NamedTuple
 
 from tailrace.errors import ApiError, ErrorCode
+from tailrace.kafka.ids import TopicPartition
 from tailrace.kafka.topics import TRANSACTION_STATE_TOPIC
 from tailrace.wire.messages import (
     DescribeOpenTransactionsRequest,
     DescribeTransactionsRequest,
     ListTransactionsRequest,
+    WriteTxnMarkersRequest,
 )
 from tailrace_gateway.rest.backend import SPARE_TIMEOUT_MS, AdminBackend
-from tailrace_gateway.rest.errors import check, not_found
+from tailrace_gateway.rest.errors import check, not_found, plain
 
+_MARKERS_VERSION = 1
+_ABORT = False
 # The gateway's event loop also relays data: of very many ids `tailrace transaction list` shows all.
 TRANSACTIONS_MAX = 1_000
 
@@ -94,3 +100,40 @@ async def _names(backend: AdminBackend, producer_ids: Iterable[int]) -> dict[int
     except (ApiError, OSError):
         return {}
     return {row.producer_id: row.transactional_id for answer in answers for row in answer.transaction_states}
+
+
+async def abort(backend: AdminBackend, partition: TopicPartition, producer_id: int, start_offset: int) -> None:
+    """Aborts a transaction in one partition, only while it hangs: a coordinator that has it open would be contradicted.
+
+    404 where no transaction of the producer is open from that offset on, 409 where it does not hang.
+    """
+    topic, index = partition
+    leader = backend.leader(topic, index)
+    if leader < 0:
+        raise ApiError(ErrorCode.LEADER_NOT_AVAILABLE, f"{topic}-{index} has no leader.")
+    answer = await backend.ask_broker(leader, DescribeOpenTransactionsRequest(transactions_max=TRANSACTIONS_MAX))
+    check(answer.error_code)
+    wanted = (topic, index, producer_id, start_offset)
+    rows = (
+        (one.topic_name, one.partition_index, one.producer_id, one.start_offset, one) for one in answer.transactions
+    )
+    found = next((row[-1] for row in rows if row[:-1] == wanted), None)
+    if found is None:
+        raise not_found(f"{topic}-{index} has no open transaction of producer {producer_id} from {start_offset} on.")
+    if not found.is_hanging:
+        raise plain(HTTPStatus.CONFLICT, f"The transaction of producer {producer_id} in {topic}-{index} does not hang.")
+    described = await backend.producers(leader, topic, index)
+    check(described.error_code, described.error_message)
+    epochs = (one.coordinator_epoch for one in described.producers() if one.producer_id == producer_id)
+    marker = WriteTxnMarkersRequest.WritableTxnMarker
+    asked = marker(
+        producer_id=producer_id,
+        producer_epoch=found.producer_epoch,
+        transaction_result=_ABORT,
+        topics=[marker.WritableTxnMarkerTopic(name=topic, partition_indexes=[index])],
+        coordinator_epoch=max(0, next(epochs, 0)),
+    )
+    written = await backend.ask_broker(leader, WriteTxnMarkersRequest(markers=[asked]), _MARKERS_VERSION)
+    for result in written.markers:
+        for row in (row for topic_rows in result.topics for row in topic_rows.partitions):
+            check(row.error_code)

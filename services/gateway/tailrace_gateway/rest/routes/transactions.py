@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from http import HTTPStatus
+from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Response
+from pydantic import Field
 
 from tailrace.kafka.described_groups import constant_case
 from tailrace_gateway.rest.kafka import transactions
 from tailrace_gateway.rest.limits import LimitedRoute
-from tailrace_gateway.rest.models import Listing
+from tailrace_gateway.rest.models import Int64, Listing, Wanted
 from tailrace_gateway.rest.producer_models import OpenTransaction, OpenTransactionList, Transaction, TransactionSummary
+from tailrace_gateway.rest.routes.topics import partition_or_404
 from tailrace_gateway.rest.scope import InCluster
 
 router = APIRouter(route_class=LimitedRoute, prefix="/v3/clusters/{cluster_id}", tags=["Transaction"])
@@ -80,6 +83,21 @@ async def list_open_transactions(scope: InCluster) -> OpenTransactionList:
     return OpenTransactionList(
         kind="TailraceOpenTransactionList", metadata=here, data=data, silent_brokers=found.silent
     )
+
+
+class HangingTransaction(Wanted):
+    """A transaction of one producer in one partition, by its first offset there."""
+
+    producer_id: Int64
+    start_offset: Annotated[Int64, Field(ge=0)]
+
+
+@router.post("/topics/{topic_name}/partitions/{partition_id}/transactions:abort", status_code=HTTPStatus.NO_CONTENT)
+async def abort_transaction(scope: InCluster, topic_name: str, partition_id: int, which: HangingTransaction) -> None:
+    """Aborts a transaction that hangs, in this partition alone; 409 for one that does not hang."""
+    partition_or_404(scope, topic_name, partition_id)
+    key = (topic_name, partition_id)
+    await transactions.abort(scope.backend, key, which.producer_id, which.start_offset)
 
 
 def _state(row: Any) -> Literal["OPEN", "LATE", "HANGING"]:

@@ -3,10 +3,16 @@
 from typing import Any
 
 import httpx
+import pytest
 
 from support.rest_backend import MemoryBackend
 from tailrace.errors import ApiError, ErrorCode
-from tailrace.wire.messages import DescribeOpenTransactionsResponse, ListTransactionsResponse
+from tailrace.wire.hot.producers import DescribedProducer, PartitionProducers, pack
+from tailrace.wire.messages import (
+    DescribeOpenTransactionsResponse,
+    ListTransactionsResponse,
+    WriteTxnMarkersRequest,
+)
 
 ROOT = "/v3/clusters/memory"
 
@@ -105,3 +111,41 @@ async def test_a_broker_that_refuses_to_tell_is_none_without_open_transactions(
 
     backend.ask_broker = refusing  # type: ignore[method-assign]
     assert (await http.get(PATH)).json()["silent_brokers"] == [1]
+
+
+ABORT = f"{ROOT}/topics/t/partitions/0/transactions:abort"
+
+
+@pytest.mark.parametrize(
+    ("asked", "status"),
+    [({"producer_id": 7, "start_offset": 9}, 204), ({"producer_id": 7, "start_offset": 8}, 404), ({}, 400)],
+)
+async def test_a_transaction_that_hangs_is_aborted_by_its_first_offset(
+    http: httpx.AsyncClient, backend: MemoryBackend, asked: dict[str, int], status: int
+) -> None:
+    backend.set_topic("t", 1)
+    place: Any = {"topic_name": "t", "partition_index": 0, "producer_epoch": 2, "start_offset": 9}
+    backend.opened[0] = [OPEN(**place, producer_id=7, is_late=True, is_hanging=True), OPEN(**place, producer_id=1)]
+    rows = pack([DescribedProducer(1, 2, 0, 0, 4, 9), DescribedProducer(7, 2, 0, 0, 5, 9)])
+    backend.described = PartitionProducers(0, 0, rows=rows)
+    assert (await http.post(ABORT, json=asked)).status_code == status
+    written = [one for _, one in backend.asked if isinstance(one, WriteTxnMarkersRequest)]
+    assert [(row.producer_id, row.producer_epoch, row.coordinator_epoch) for one in written for row in one.markers] == (
+        [(7, 2, 5)] if status == 204 else []
+    )
+    assert len(backend.opened[0]) == (1 if status == 204 else 2)
+
+
+async def test_a_transaction_that_a_coordinator_may_have_open_is_not_aborted(
+    http: httpx.AsyncClient, backend: MemoryBackend
+) -> None:
+    backend.set_topic("t", 1)
+    backend.opened[0] = [
+        OPEN(topic_name="t", partition_index=0, producer_id=7, start_offset=9, is_late=True, is_hanging=False)
+    ]
+    refused = await http.post(ABORT, json={"producer_id": 7, "start_offset": 9})
+    assert (refused.status_code, refused.json()["message"]) == (
+        409,
+        "The transaction of producer 7 in t-0 does not hang.",
+    )
+    assert not [one for _, one in backend.asked if isinstance(one, WriteTxnMarkersRequest)]

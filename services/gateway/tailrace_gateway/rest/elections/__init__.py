@@ -1,0 +1,1 @@
+"""Elections of leaders over HTTP."""
