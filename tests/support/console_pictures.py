@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import tempfile
 from pathlib import Path
+from urllib.request import Request, urlopen
 
 from kafka import KafkaConsumer, KafkaProducer
 from kafka.structs import OffsetAndMetadata, TopicPartition
@@ -16,14 +18,15 @@ from tailrace.testing import Cluster
 
 FOLDER = ROOT / "docs" / "images" / "console"
 PLACES = {
-    "overview": ("overview", "Every role answers"),
+    "overview": ("overview", "Every role that was asked answers"),
     "topics": ("topics", "invoices"),
     "topic": ("topics/orders", "Partitions"),
     "messages": ("messages/orders", "customer-"),
     "groups": ("groups", "billing"),
     "group": ("groups/billing", "It has no member"),
+    "brokers": ("brokers", "answers"),
     "transactions": ("transactions", "No transaction is open."),
-    "quotas": ("quotas", "No limited client is active."),
+    "quotas": ("quotas", "client id reports"),
 }
 _TOPICS = {"orders": 6, "invoices": 3, "payments": 12, "customers": 1, "clicks": 24}
 
@@ -37,6 +40,11 @@ def fill(cluster: Cluster) -> None:
             producer.send("orders", f'{{"order": {n}, "apples": {n % 7}}}'.encode(), key=f"customer-{n % 50}".encode())
             producer.send("payments", str(n).encode(), key=str(n).encode())
         producer.flush(HUNG_S)
+    with urlopen(f"{cluster.admin}/v3/clusters", timeout=HUNG_S) as answer:
+        root = json.load(answer)["data"][0]["metadata"]["self"]
+    wanted = {"entity": [{"entity_type": "client-id", "entity_name": "reports"}], "name": "consumer_byte_rate"}
+    body = json.dumps({"data": [{**wanted, "value": 2_000_000}]}).encode()
+    urlopen(Request(f"{root}/quotas:alter", body, {"content-type": "application/json"}), timeout=HUNG_S).close()
     with KafkaConsumer(bootstrap_servers=cluster.bootstrap, group_id="billing", enable_auto_commit=False) as reader:
         reader.commit({TopicPartition("orders", n): OffsetAndMetadata(10 * n, "", -1) for n in range(6)})
 

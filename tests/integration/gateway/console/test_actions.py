@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
-import sys
 from collections.abc import Iterator
 from typing import Any
-from urllib.error import HTTPError
 from urllib.parse import quote
-from urllib.request import urlopen
 
 import pytest
 from kafka import KafkaConsumer, KafkaProducer
 from kafka.structs import OffsetAndMetadata, TopicPartition
 
 from support.browser import WIDE, Window, accessibility
+from support.console_actions import Rest, cli, done, twin
 from support.ports import free_ports
 from support.waiting import HUNG_S, until
 from tailrace.testing import Cluster
@@ -46,48 +43,9 @@ def window(browser: Any, cluster: Cluster) -> Iterator[Window]:
     assert opened.complaints == []
 
 
-class Rest:
-    """What the REST API says."""
-
-    def __init__(self, cluster: Cluster) -> None:
-        self.admin = cluster.admin
-        with urlopen(f"{cluster.admin}/v3/clusters", timeout=HUNG_S) as answer:
-            self.root = f"{cluster.admin}/v3/clusters/{json.load(answer)['data'][0]['cluster_id']}"
-
-    def get(self, path: str) -> Any:
-        """The answer, None where there is no such thing."""
-        try:
-            with urlopen(f"{self.root}/{path}", timeout=HUNG_S) as answer:
-                return json.load(answer)
-        except HTTPError as refused:
-            with refused:
-                assert refused.code == 404, refused
-            return None
-
-
 @pytest.fixture(scope="module")
 def rest(cluster: Cluster) -> Rest:
     return Rest(cluster)
-
-
-def done(window: Window, text: str) -> None:
-    """Waits for the sentence that says what was done."""
-    window.page.locator(".toast", has_text=text).wait_for()
-
-
-def twin(window: Window, name: str) -> str:
-    """The command that the open dialog shows under that name."""
-    if window.page.locator("dialog .copyas[open]").count() == 0:
-        window.page.locator("dialog summary").click()
-    return str(window.page.locator("dialog .twin", has_text=name).locator("code").first.inner_text())
-
-
-def cli(cluster: Cluster, command: str) -> str:
-    """What the tailrace command says."""
-    environ = {**os.environ, "TAILRACE_BOOTSTRAP": cluster.bootstrap, "TAILRACE_ADMIN": cluster.admin}
-    words = command.replace("tailrace ", f"{sys.executable} -m tailrace.cli ", 1)
-    shell = subprocess.run(["bash", "-c", words], env=environ, capture_output=True, text=True, check=True)
-    return shell.stdout
 
 
 def test_a_topic_is_created_changed_trimmed_and_deleted(window: Window, cluster: Cluster, rest: Rest) -> None:

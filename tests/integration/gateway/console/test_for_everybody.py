@@ -32,7 +32,7 @@ def test_axe_finds_nothing_and_no_page_is_wider_than_its_window(
     open_window: Callable[..., Window], viewport: dict[str, int], scheme: str
 ) -> None:
     window = open_window(viewport, scheme)
-    for place in (*PLACES, "transactions", "quotas", "no/such/page"):
+    for place in (*PLACES, "brokers", "brokers/0", "transactions", "quotas", "no/such/page"):
         page = window.go(place)
         window.verdict("good")
         assert accessibility(page) == [], place
@@ -41,7 +41,7 @@ def test_axe_finds_nothing_and_no_page_is_wider_than_its_window(
 
 def test_every_dialog_passes_axe_and_gives_the_focus_back(window: Window) -> None:
     page = window.go("topics/orders")
-    for name in ("Add partitions", "Trim", "Delete"):
+    for name in ("Add partitions", "Reassign", "Trim", "Delete"):
         page.get_by_role("button", name=name, exact=True).click()
         page.locator("dialog[open]").wait_for()
         page.get_by_text("Copy as").click()

@@ -26,6 +26,7 @@ def looks_of(backend: AdminBackend, clock: Clock) -> Looks:
         "groups": lambda: groups.GroupsLook(backend, clock).look,
         "transactions": lambda: partial(activity.transactions, backend),
         "quotas": lambda: partial(activity.quotas, backend),
+        "quota-limits": lambda: activity.QuotaLimitsLook(backend).look,
     }
     of_one: Mapping[str, Callable[[str], Look]] = {
         "topic": lambda name: topics.PartitionsLook(backend, clock, name).look,

@@ -1,9 +1,11 @@
-"""Open transactions, and limited clients with what they use."""
+"""Open transactions, quotas, and limited clients with what they use."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from typing import Final
 
+from tailrace.quota.entity import QuotaEntity
 from tailrace_gateway.rest.backend import AdminBackend
 from tailrace_gateway.rest.console.hub import LookResult
 from tailrace_gateway.rest.console.rows import Row
@@ -11,6 +13,7 @@ from tailrace_gateway.rest.kafka import quotas as usage
 from tailrace_gateway.rest.kafka import transactions as opened
 
 LOOK_MS: Final = 3_000
+_IMAGE_MS: Final = 500  # an image that is the same costs nothing
 _ROW_MS: Final = 3.0
 
 
@@ -49,3 +52,26 @@ async def quotas(backend: AdminBackend) -> LookResult:
             "throttle_time_ms": round(row.throttle_time_ms),
         }
     return LookResult(rows, max(LOOK_MS, len(rows) * _ROW_MS))
+
+
+class QuotaLimitsLook:
+    """One row for each quota that is set, of the image."""
+
+    def __init__(self, backend: AdminBackend) -> None:
+        self._backend = backend
+        self._quotas: object = None
+        self._rows: dict[str, Row] = {}
+
+    async def look(self) -> LookResult:
+        quotas = self._backend.image().quotas
+        if quotas is not self._quotas:
+            self._rows = await self._backend.run(lambda: dict(_limits(quotas)))
+            self._quotas = quotas
+        return LookResult(self._rows, max(_IMAGE_MS, len(self._rows)))
+
+
+def _limits(quotas: Mapping[QuotaEntity, Mapping[str, float]]) -> Iterator[tuple[str, Row]]:
+    for entity, values in quotas.items():
+        for name, value in values.items():
+            key = f"{usage.id_of(entity)}:{name}"
+            yield key, {"entity": [list(part) for part in entity], "name": name, "value": value}

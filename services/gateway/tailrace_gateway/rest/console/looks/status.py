@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Final
+from collections import Counter
+from typing import Final, NamedTuple
 
 from tailrace.errors import ApiError, ErrorCode
 from tailrace.metadata.image import MetadataImage
@@ -25,22 +26,33 @@ _WORDS: Final = ("offline", "under_min_isr", "under_replicated", "at_min_isr", "
 _REQUIRED: Final = ("coordinator",)  # roles without which clients fail
 
 
+class _Known(NamedTuple):
+    """What an image says; leaving: by broker the partitions that are on their way to others."""
+
+    image: MetadataImage
+    state: ClusterState
+    leaving: Counter[int]
+
+
 class StatusLook:
     """The cluster's state, which is worked out of an image once."""
 
     def __init__(self, backend: AdminBackend) -> None:
         self._backend = backend
-        self._known: tuple[MetadataImage, ClusterState] | None = None
+        self._known: _Known | None = None
 
-    async def _state(self) -> ClusterState:
+    async def _state(self) -> _Known:
         image = self._backend.image()
-        if self._known is None or self._known[0] is not image:
-            self._known = image, await self._backend.state()
-        return self._known[1]
+        if self._known is None or self._known.image is not image:
+            state = await self._backend.state()
+            parts = (image.partition(*key) for key in state.reassigning)
+            leaving = Counter(node for part in parts if part is not None for node in part.removing_replicas)
+            self._known = _Known(image, state, leaving)
+        return self._known
 
     async def look(self) -> LookResult:
         """One row for the cluster, for each broker, service and troubled log directory, each count and each move."""
-        backend, state = self._backend, await self._state()
+        backend, (_, state, leaving) = self._backend, await self._state()
         live = [row.broker_id for row in state.brokers if row.status != BrokerStatus.FENCED]
         moving = state.reassigning[:MOVES_MAX]
         troubled, silent, copied = await asyncio.gather(
@@ -63,6 +75,7 @@ class StatusLook:
                 "leaders": broker.leaders,
                 "replicas": broker.replicas,
                 "in_sync": broker.in_sync,
+                "leaving": leaving[broker.broker_id],
             }
         for (role, number), service in sorted(image.services.items()):
             row: Row = {"role": role, "id": number, "silent": (role, service.service_id) in silent}
@@ -105,6 +118,8 @@ def _move(image: MetadataImage, key: Partition, copied: Copied | None) -> Row:
     partition = image.partition(*key)
     return {
         "name": _name(key),
+        "topic": key[0],
+        "partition": key[1],
         "adding": [] if partition is None else list(partition.adding_replicas),
         "removing": [] if partition is None else list(partition.removing_replicas),
         "copied_bytes": None if copied is None else copied.copied_bytes,

@@ -1,25 +1,47 @@
 // Starts the console: the page that the address names, and the parts of the cluster's state that it watches.
-import { html, render, useEffect } from "./core/html.js";
+import { html, render, signal, useEffect } from "./core/html.js";
 import { place } from "./core/router.js";
 import { Shell } from "./core/shell.js";
 import { watch } from "./core/state.js";
-import overview from "./pages/overview/page.js";
-import topics from "./pages/topics/page.js";
-import groups from "./pages/groups/page.js";
 
-import messages from "./pages/messages/page.js";
-import transactions from "./pages/transactions/page.js";
-import quotas from "./pages/quotas/page.js";
+const PAGES = [
+  { name: "overview", title: "Overview", load: () => import("./pages/overview/page.js") },
+  { name: "topics", title: "Topics", load: () => import("./pages/topics/page.js") },
+  { name: "messages", title: "Messages", load: () => import("./pages/messages/page.js") },
+  { name: "groups", title: "Groups", load: () => import("./pages/groups/page.js") },
+  { name: "brokers", title: "Brokers", load: () => import("./pages/brokers/page.js") },
+  { name: "transactions", title: "Transactions", load: () => import("./pages/transactions/page.js") },
+  { name: "quotas", title: "Quotas", load: () => import("./pages/quotas/page.js") },
+];
+const REST_MS = 1500; // after the first page is there the others are fetched, so that they open at once
+const loaded = signal(new Map());
+const failure = signal("");
 
-const PAGES = [overview, topics, messages, groups, transactions, quotas];
+async function load({ name, load: fetched }) {
+  if (loaded.value.has(name)) return;
+  try {
+    const page = (await fetched()).default;
+    loaded.value = new Map(loaded.value).set(name, page);
+    failure.value = "";
+  } catch (error) {
+    failure.value = error.message;
+  }
+}
 
 function App() {
   const { names, query } = place.value;
-  const page = names.length ? PAGES.find(({ name }) => name === names[0]) : overview;
+  const known = names.length ? PAGES.find(({ name }) => name === names[0]) : PAGES[0];
+  const page = known && loaded.value.get(known.name);
   const parts = page?.parts(names.slice(1), query) ?? [];
+  useEffect(() => {
+    if (known && !page) load(known);
+  }, [known?.name]);
   useEffect(() => watch(parts), [JSON.stringify(parts)]);
-  const content = page ? html`<${page.View} key=${names.join("/")} names=${names.slice(1)} query=${query} />` : html`<h1>There is no such page</h1>`;
-  return html`<${Shell} pages=${PAGES} current=${page}>${content}</${Shell}>`;
+  let content = html`<h1>There is no such page</h1>`;
+  if (page) content = html`<${page.View} key=${names.join("/")} names=${names.slice(1)} query=${query} />`;
+  else if (known) content = failure.value ? html`<h1>${known.title}</h1><p class="bad" role="alert">This page could not be loaded: ${failure.value}</p>` : html`<p class="soft">Loading</p>`;
+  return html`<${Shell} pages=${PAGES} current=${known}>${content}</${Shell}>`;
 }
 
 render(html`<${App} />`, document.getElementById("app"));
+setTimeout(() => PAGES.forEach(load), REST_MS);

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from support.rest_backend import MemoryBackend
 from tailrace.wire.messages import DescribeOpenTransactionsResponse, DescribeQuotaUsageResponse
-from tailrace_gateway.rest.console.looks.activity import quotas, transactions
+from tailrace_gateway.rest.console.looks.activity import QuotaLimitsLook, quotas, transactions
 
 
 async def test_transactions_of_a_silent_broker_are_not_said_to_be_none() -> None:
@@ -24,3 +24,19 @@ async def test_limited_clients_keep_the_order_of_their_shares() -> None:
         used = row(client_id=name, key="producer_byte_rate", limit=10.0, rate=5.0, throttle_time_ms=0.4)
         backend.quota_usage.append(used)
     assert [one["client_id"] for one in (await quotas(backend)).rows.values()] == ["most", "least"]
+
+
+async def test_quotas_that_are_set_have_a_row_each_and_cost_nothing_while_they_stay() -> None:
+    backend = MemoryBackend()
+    backend.set_quotas(
+        {(("client-id", None), ("user", "a,b=c")): {"producer_byte_rate": 2.0, "consumer_byte_rate": 1.0}}
+    )
+    look = QuotaLimitsLook(backend)
+    rows = (await look.look()).rows
+    assert {key: (row["name"], row["value"]) for key, row in rows.items()} == {
+        "client-id=,user=a%2Cb%3Dc:producer_byte_rate": ("producer_byte_rate", 2.0),
+        "client-id=,user=a%2Cb%3Dc:consumer_byte_rate": ("consumer_byte_rate", 1.0),
+    }
+    assert (await look.look()).rows is rows
+    backend.set_quotas({})
+    assert (await look.look()).rows == {}

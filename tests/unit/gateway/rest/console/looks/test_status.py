@@ -69,3 +69,12 @@ async def test_log_dirs_of_a_silent_broker_are_one_row_and_what_is_not_permitted
     backend.ask_broker = refused  # type: ignore[method-assign,assignment]
     with pytest.raises(ApiError):
         await log_dirs(backend)
+
+
+async def test_the_partitions_that_leave_a_broker_are_counted() -> None:
+    backend = MemoryBackend(brokers=2)
+    leaving = PartitionImage((0, 1), (0,), 0, 0, 0, adding_replicas=(1,), removing_replicas=(0,))
+    backend.set_partitions("orders", leaving, PartitionImage((0,), (0,), 0, 0, 0))
+    rows = (await StatusLook(backend).look()).rows
+    assert [rows[f"broker:{node}"]["leaving"] for node in (0, 1)] == [1, 0]
+    assert (rows["move:orders-0"]["topic"], rows["move:orders-0"]["partition"]) == ("orders", 0)

@@ -10,7 +10,7 @@ function Head({ columns, sort, onSort }) {
     const direction = sorted ? (sort.down ? "descending" : "ascending") : undefined;
     const label = column.sort
       ? html`<button type="button" class="sort" onClick=${() => onSort({ by: column.key, down: sorted ? !sort.down : Boolean(column.number) })}>${column.title}<span aria-hidden="true">${sorted ? (sort.down ? " ↓" : " ↑") : ""}</span></button>`
-      : column.title;
+      : column.title || html`<span class="hidden">Actions</span>`;
     return html`<th scope="col" class=${classOf(column)} aria-sort=${direction}>${label}</th>`;
   })}</tr></thead>`;
 }

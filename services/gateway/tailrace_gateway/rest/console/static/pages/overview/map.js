@@ -2,6 +2,7 @@
 import { html } from "../../core/html.js";
 import { cluster, named, rowsOf } from "../../core/health.js";
 import { count, duration } from "../../core/format.js";
+import { href } from "../../core/router.js";
 import { now, part } from "../../core/state.js";
 
 function Card({ title, level, state, children }) {
@@ -23,7 +24,7 @@ export function ClusterMap() {
     </${Card}>
     ${rowsOf("broker").map((row) => {
       const [level, state] = brokerState(row);
-      return html`<${Card} key=${`b${row.broker_id}`} title="Broker ${row.broker_id}" level=${level} state=${state}>
+      return html`<${Card} key=${`b${row.broker_id}`} title=${html`<a href=${href(["brokers", row.broker_id])}>Broker ${row.broker_id}</a>`} level=${level} state=${state}>
         <p class="soft">${row.address}${row.rack && `, rack ${row.rack}`}</p>
         <p class="soft">leads ${count(row.leaders)}, holds ${count(row.replicas)}, ${count(row.in_sync)} in sync</p><p class="soft">asked ${age} ago</p>
       </${Card}>`;

@@ -39,7 +39,9 @@ const DIRS = [
   { key: "of", title: "Of", number: true, wide: true, cell: (row) => bytes(row.total_bytes) },
 ];
 
-export function LogDirs() {
-  const rows = [...part("log-dirs").rows.value].map(([key, row]) => ({ key, ...row })).sort((a, b) => a.broker_id - b.broker_id);
+// of: one broker's alone.
+export function LogDirs({ of: brokerId }) {
+  const all = [...part("log-dirs").rows.value].map(([key, row]) => ({ key, ...row })).sort((a, b) => a.broker_id - b.broker_id);
+  const rows = brokerId === undefined ? all : all.filter((row) => row.broker_id === brokerId);
   return html`<${Table} label="Log directories" columns=${DIRS} rows=${rows} empty=${part("log-dirs").confirmedAt.value === null ? "Loading" : "No live broker."} />`;
 }

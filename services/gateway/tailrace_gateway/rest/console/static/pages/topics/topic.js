@@ -6,6 +6,7 @@ import { Age } from "../../core/shell.js";
 import { part } from "../../core/state.js";
 import { LongTable } from "../../core/table.js";
 import { Configs } from "./configs.js";
+import { ReassignPartition } from "./reassign.js";
 import { AddPartitions, DeleteTopic } from "./remove.js";
 import { TrimTopic } from "./trim.js";
 
@@ -23,7 +24,7 @@ const COLUMNS = [
   { key: "bytes", title: "Size", number: true, wide: true, cell: (row) => bytes(row.bytes) },
   { key: "rate", title: "Records in", number: true, wide: true, cell: (row) => rate(row.rate) },
 ];
-const DIALOGS = { trim: TrimTopic, delete: DeleteTopic, partitions: AddPartitions };
+const DIALOGS = { trim: TrimTopic, delete: DeleteTopic, partitions: AddPartitions, reassign: ReassignPartition };
 
 function sum(rows, key) {
   return rows.some((row) => row[key] === null) ? null : rows.reduce((total, row) => total + row[key], 0);
@@ -52,6 +53,7 @@ export function OneTopic({ name, query }) {
     <div class="tools">
       <a href=${href(["messages", name])}>Messages</a>
       <button type="button" onClick=${() => setOpen("partitions")}>Add partitions</button>
+      <button type="button" disabled=${!rows.length} onClick=${() => setOpen("reassign")}>Reassign</button>
       <button type="button" onClick=${() => setOpen("trim")}>Trim</button>
       <button type="button" onClick=${() => setOpen("delete")}>Delete</button>
     </div>
