@@ -97,15 +97,21 @@ def pictures() -> dict[Path, str]:
     return {FILE.parent / f"step-{n}.svg": picture(step) for n, step in enumerate(told["kafka"])}
 
 
-def main(arguments: Sequence[str]) -> int:
-    """Writes the pictures; with --check says which are not what the story tells."""
-    stale = [path for path, svg in pictures().items() if not path.exists() or path.read_text() != svg]
+def write(pictures: Mapping[Path, str], arguments: Sequence[str]) -> int:
+    """Writes the files; with --check says which are not as they would be written."""
+    stale = [path for path, svg in pictures.items() if not path.exists() or path.read_text() != svg]
     if "--check" in arguments:
-        sys.stderr.writelines(f"{path} is not what story.json tells\n" for path in stale)
+        sys.stderr.writelines(f"{path} is not what was observed\n" for path in stale)
         return int(bool(stale))
-    for path, svg in pictures().items():
+    for path, svg in pictures.items():
+        path.parent.mkdir(exist_ok=True)
         path.write_text(svg)
     return 0
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Writes the pictures; with --check says which are not what the story tells."""
+    return write(pictures(), arguments)
 
 
 if __name__ == "__main__":
