@@ -11,6 +11,7 @@ import sys
 import time
 from argparse import Namespace
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -112,18 +113,17 @@ def timed(server: Server, name: str) -> Iterator[None]:
 def heartbeats(server: Server, options: Namespace) -> None:
     """What one heartbeat of either protocol costs, and what its members take of memory."""
     before = pss_bytes(server.coordinator)
-    with closing(startup.connect(server.bootstrap)) as raw:
-        old = [join_classic(raw, f"classic-{number:05}", "no-such-topic") for number in range(options.groups)]
-        groups = [f"group-{number:05}" for number in range(options.groups)]
-        lanes = Lanes(server.bootstrap)
-        each = options.members // options.groups
-        wanted = [(group, f"{group}-{number}") for number in range(each) for group in groups]
-        epochs = settled(lanes, wanted, entered(lanes, wanted))
-        lanes.close()
-        new = [member(group, name, epoch) for (group, name), epoch in zip(wanted, epochs, strict=True)]
-        server.figures["memory of one member of 10,000 (coordinator)"] = (
-            f"{(pss_bytes(server.coordinator) - before) / len(new) / 1000:.1f} kB"
-        )
+    old = classic_members(server, options.groups)
+    groups = [f"group-{number:05}" for number in range(options.groups)]
+    lanes = Lanes(server.bootstrap)
+    each = options.members // options.groups
+    wanted = [(group, f"{group}-{number}") for number in range(each) for group in groups]
+    epochs = settled(lanes, wanted, entered(lanes, wanted))
+    lanes.close()
+    new = [member(group, name, epoch) for (group, name), epoch in zip(wanted, epochs, strict=True)]
+    server.figures[f"memory of one member of {len(new):,} (coordinator)"] = (
+        f"{(pss_bytes(server.coordinator) - before) / len(new) / 1000:.1f} kB"
+    )
     for name, members in (("consumer", new), ("classic", old)):
         with Beats(server.bootstrap) as beats:
             sweep(beats, members)
@@ -132,6 +132,17 @@ def heartbeats(server: Server, options: Namespace) -> None:
         server.figures[f"heartbeat, {name}: CPU of all processes"] = f"{together:.0f} µs"
         server.figures[f"heartbeat, {name}: of the coordinator"] = f"{alone:.0f} µs"
         say(f"  {server.name}: heartbeat {name}: {together:.0f} µs, {alone:.0f} µs of the coordinator")
+
+
+def classic_members(server: Server, count: int) -> list[Member]:
+    """The members of so many groups; each waits for the first join phase of its group, many of them side by side."""
+
+    def entered(number: int) -> Member:
+        with closing(startup.connect(server.bootstrap)) as raw:
+            return join_classic(raw, f"classic-{number:05}", "no-such-topic")
+
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        return list(pool.map(entered, range(count)))
 
 
 def cost(server: Server, beats: Beats, members: Sequence[Member]) -> tuple[float, float]:
