@@ -59,7 +59,13 @@ DIFFERENCES = (
     Difference(
         "`advertised.listeners`, described",
         "what the broker's file says",
-        "the address of the broker's node at the gateway, as the client that asks is told it",
+        "the address of the broker's node at the gateway, by the listener of the client that asks",
+        "clients know the gateway only",
+    ),
+    Difference(
+        "`listeners`",
+        "of each broker",
+        "of gateways, whose port + n is node n; without it one listener by the keys `gateway.*`",
         "clients know the gateway only",
     ),
     Difference(

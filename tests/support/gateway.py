@@ -18,6 +18,7 @@ from tailrace.metadata.image import BrokerImage, MetadataImage, PartitionImage, 
 from tailrace.metadata.records import Endpoint
 from tailrace.net.address import Address
 from tailrace.net.limits.deadline_check import DeadlineCheck
+from tailrace.net.listeners.listener import ClientListener
 from tailrace.runtime.clock import SystemClock
 from tailrace.wire import codec
 from tailrace.wire.apis import INTERNAL_APIS, ApiKey
@@ -211,7 +212,9 @@ class World:
             boot_id=BOOT_ID,
         )
         self.gateway = AnsweringGateway(parts)
-        self.listener = GatewayListener(self.gateway, ["127.0.0.1"], free_ports(4))
+        self.listener = GatewayListener(
+            self.gateway, ClientListener("PLAINTEXT", "PLAINTEXT", ("127.0.0.1",), free_ports(4))
+        )
         self.listener.open_node(0)
         self.follower.subscribe(self.gateway.image_changed)
         self.follower.subscribe(self.listener.image_changed)

@@ -42,6 +42,7 @@ PURE_FILES = (
     "libs/tailrace/net/address.py",
     "libs/tailrace/net/limits/answer_budget.py",
     "libs/tailrace/net/metadata/batches.py",
+    "libs/tailrace/net/node_names.py",
     "libs/tailrace/net/tls/ciphers.py",
     "libs/tailrace/net/tls/pem.py",
     "libs/tailrace/net/tls/record_heads.py",

@@ -11,6 +11,7 @@ from tailrace.runtime import logs
 from tailrace.runtime.run_files import default_data_dir
 
 _PORT_MAX = 65_535
+_LISTEN, _PORT = "127.0.0.1,::1", 9092
 _INSTANCES_MAX = 100
 _COPIES = 3
 _SECURE = "TLS and logins: makes certificates, a user `admin` and files for clients in DIR/clients"
@@ -19,7 +20,10 @@ _SET = "a Kafka config for all roles; may be repeated; group.initial.rebalance.d
 
 @dataclass(frozen=True, slots=True)
 class UpOptions:
-    """What was asked for; `settings` are the defaults of so many brokers under the --set pairs, later ones win."""
+    """What was asked for; `settings` are the defaults of so many brokers under the --set pairs, later ones win.
+
+    listen: empty where the config `listeners` names the addresses.
+    """
 
     data_dir: Path
     counts: Mapping[str, int]
@@ -46,6 +50,14 @@ def parse(arguments: Sequence[str], environ: Mapping[str, str]) -> UpOptions:
     settings = defaults(given.brokers, environ) | dict(_pair(parser, item) for item in given.set)
     if given.secure and given.insecure:
         parser.error("--secure and --insecure exclude each other")
+    names_listeners = "listeners" in settings or "KAFKA_LISTENERS" in environ
+    for option, value in (("--listen", given.listen), ("--port", given.port), ("--advertise", given.advertise)):
+        if names_listeners and value is not None:
+            parser.error(f"{option} is of one listener, and listeners names them all")
+    if given.listen is None:
+        given.listen = environ.get("TAILRACE_GATEWAY_LISTEN", _LISTEN)
+    if given.port is None:
+        given.port = _PORT
     if given.secure and "gateway.security.protocol" in settings:
         parser.error("--secure chooses gateway.security.protocol; without it the other keys are yours, too")
     if given.insecure:
@@ -61,7 +73,7 @@ def parse(arguments: Sequence[str], environ: Mapping[str, str]) -> UpOptions:
     for option, first in (("--port", given.port), ("--advertise", port)):
         if first and first + given.brokers - 1 > _PORT_MAX:
             parser.error(f"{option} {first} with {given.brokers} brokers goes past port {_PORT_MAX}")
-    if given.port and given.port <= given.admin_port < given.port + given.brokers:
+    if not names_listeners and given.port and given.port <= given.admin_port < given.port + given.brokers:
         parser.error(f"--admin-port {given.admin_port} is the port of node {given.admin_port - given.port}, too")
     if not given.data:
         parser.error("--data: expected a directory")
@@ -74,7 +86,7 @@ def parse(arguments: Sequence[str], environ: Mapping[str, str]) -> UpOptions:
             "quota": given.quotas,
             "gateway": given.gateways,
         },
-        listen=_listen(parser, given.listen),
+        listen=() if names_listeners else _listen(parser, given.listen),
         port=given.port,
         admin_port=given.admin_port,
         advertised_host=host,
@@ -120,9 +132,9 @@ def _parser(environ: Mapping[str, str]) -> argparse.ArgumentParser:
         parser.add_argument(f"--{role}", type=_instances, default=1, metavar="N", help=f"default 1{copies}")
     add = parser.add_argument
     add("--data", metavar="DIR", default=str(default_data_dir(environ)), help="default %(default)s")
-    listen = environ.get("TAILRACE_GATEWAY_LISTEN", "127.0.0.1,::1")
-    add("--listen", metavar="HOST", default=listen, help="comma separated; default %(default)s")
-    add("--port", type=_port, default=9092, help="of node 0; 0 picks a free block; default %(default)s")
+    listen = environ.get("TAILRACE_GATEWAY_LISTEN", _LISTEN)
+    add("--listen", metavar="HOST", help=f"comma separated; default {listen}; several listeners: --set listeners=…")
+    add("--port", type=_port, help=f"of node 0; 0 picks a free block; default {_PORT}")
     add("--advertise", metavar="HOST[:PORT]", help="what clients are told; default: the address they connected to")
     add("--admin-port", type=_port, default=8080, metavar="PORT", help="0 picks one; default %(default)s")
     add(

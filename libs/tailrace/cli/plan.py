@@ -62,16 +62,17 @@ def controllers(options: UpOptions, sockets: Path) -> list[Address]:
 def settings(
     options: UpOptions, sockets: Path, port: int, listen: tuple[str, ...], instance: Instance
 ) -> dict[str, str]:
-    """The configs of one instance; what --set says comes last and wins."""
+    """The configs of one instance; what --set says comes last and wins. listen: empty with the config `listeners`."""
     chosen = {
         "data.dir": str(options.data_dir),
         "run.dir": str(sockets),
         "node.id": str(instance.id),
         "controller.quorum.bootstrap.servers": ",".join(map(str, controllers(options, sockets))),
-        "gateway.listen": ",".join(listen),
-        "gateway.port": str(port),
         "admin.port": str(options.admin_port),
     }
+    if listen:
+        chosen["gateway.listen"] = ",".join(listen)
+        chosen["gateway.port"] = str(port)
     if options.advertised_host:
         chosen["gateway.advertised.host"] = options.advertised_host
     if options.advertised_port:

@@ -22,12 +22,18 @@ _OF_ANY_MACHINE = ("127.0.0.1", "::1", "0.0.0.0", "::")
 class Reservation:
     """Bound sockets that do not listen: they receive nothing and keep the ports while a gateway restarts."""
 
-    def __init__(self, hosts: Sequence[str], port: int, count: int) -> None:
-        """Takes count ports from `port` on each host; 0 looks for a free block. Raises UpRefused."""
+    def __init__(
+        self, hosts: Sequence[str], port: int, count: int, *, of_host: str = "--listen", of_port: str = "--port"
+    ) -> None:
+        """Takes count ports from `port` on each host; 0 looks for a free block. Raises UpRefused.
+
+        of_host, of_port: the settings that choose others.
+        """
+        self._of_port = of_port
         self.hosts = [host for host in hosts if _exists(host)]
         away = [host for host in hosts if host not in self.hosts]
         if not self.hosts or any(host not in _OF_ANY_MACHINE for host in away):
-            raise UpRefused(f"{', '.join(away)} is no address of this machine; --listen takes others.")
+            raise UpRefused(f"{', '.join(away)} is no address of this machine; {of_host} takes others.")
         self.sockets: list[socket.socket] = []
         self.port = port or self._take_free_block(count)
         if port:
@@ -45,7 +51,7 @@ class Reservation:
                     try:
                         self.sockets.append(_bind_alone(host, number))
                     except OSError as error:
-                        raise UpRefused(_sentence(host, number, "--port", error)) from error
+                        raise UpRefused(_sentence(host, number, self._of_port, error)) from error
         except UpRefused:
             self.close()
             raise
@@ -57,7 +63,7 @@ class Reservation:
             with contextlib.suppress(UpRefused):
                 self._take(port, count)
                 return port
-        raise UpRefused(f"no {count} free ports in a row were found; give --port.")
+        raise UpRefused(f"no {count} free ports in a row were found; give {self._of_port}.")
 
 
 def check_admin_port(hosts: Sequence[str], port: int) -> None:
@@ -101,12 +107,12 @@ def _sentence(host: str, port: int, option: str, error: OSError) -> str:
         return f"Port {port} needs more rights than this user has. {other}"
     if error.errno != errno.EADDRINUSE:
         return f"Port {port} on {host} cannot be used: {error.strerror}. {other}"
-    holder = holder_of(port)
+    holder, ports = holder_of(port), "--port" if option == "--admin-port" else option
     if holder is None:
         return f"Port {port} on {host} is taken by a process that cannot be seen from here. {other}"
     if holder.is_tailrace:
         return (
             f"Port {port} on {host} is taken by another Tailrace (pid {holder.pid}: {holder.command}). "
-            f"Stop it with `kill {holder.pid}`, or choose other ports with --port and --admin-port."
+            f"Stop it with `kill {holder.pid}`, or choose other ports with {ports} and --admin-port."
         )
     return f"Port {port} on {host} is taken by pid {holder.pid} ({holder.command}). {other}"

@@ -28,6 +28,7 @@ from tailrace.runtime.run_files import RunFile, start_ticks
 
 if TYPE_CHECKING:
     from tailrace.cli.secure.secure_cluster import SecureCluster
+    from tailrace.net.listeners.listener import ClientListener
 
 RENEWAL_MS = 3_600_000.0  # how often the end of a certificate is looked at
 FindRole = Callable[[str], Callable[[], Role]]
@@ -70,15 +71,13 @@ class Up:
         sockets = plan.socket_dir(given.data_dir, os.environ.get("XDG_RUNTIME_DIR"))
         self.data_dir = DataDir(given.data_dir, sockets)
         self.data_dir.clear()
-        self.ports = Reservation(given.listen, given.port, given.counts["broker"])
+        if given.secure:
+            given = replace(given, settings={**self._settings_of_secure(given), **given.settings})
+        self.ports = self._reserved(given)
         if given.admin_port:
-            check_admin_port(self.ports.hosts, given.admin_port)
-        self.secure = self._secured(given) if given.secure else None
-        if self.secure is not None:
-            given = replace(given, settings={**self.secure.settings, **given.settings})
+            check_admin_port(self.ports[0].hosts, given.admin_port)
         self.given = given
         self.log_format = given.log_format or logs.default_format()
-        self.bootstrap = plan.reachable(self.ports.hosts[0], self.ports.port)
         gc.disable()
         preload(modules)
         self.instances = plan.instances(given)
@@ -87,20 +86,78 @@ class Up:
         self._companion_refused = False
         self._locks = plan.Locks(clients=False, admin=False)
         self._securing: asyncio.Task[None] | None = None
+        self.listeners: tuple[ClientListener, ...] = ()
         self._config_warnings = self._check_settings()
+        self.secure = self._secured() if given.secure else None
+        self.bootstrap = self._bootstrap(self._for_commands())
 
-    def _secured(self, given: UpOptions) -> SecureCluster:
+    def _settings_of_secure(self, given: UpOptions) -> Mapping[str, str]:
         """Raises UpRefused where certificates cannot be made."""
         from tailrace.cli.secure import check_library
         from tailrace.config import ConfigError
 
         try:
             check_library()
-            from tailrace.cli.secure.secure_cluster import SecureCluster
+        except ConfigError as wrong:
+            raise UpRefused(str(wrong)) from None
+        from tailrace.cli.secure.secure_cluster import SECURED, settings_of
 
-            return SecureCluster(given.data_dir, self.ports.hosts, given.advertised_host, self.clock)
+        of_clients = {"gateway.security.protocol": SECURED} if given.listen else {}
+        return {**settings_of(given.data_dir), **of_clients}
+
+    def _reserved(self, given: UpOptions) -> list[Reservation]:
+        """The ports of each listener."""
+        nodes = given.counts["broker"]
+        if given.listen:
+            return [Reservation(given.listen, given.port, nodes)]
+        from tailrace.config import Config, ConfigError
+        from tailrace.net.listeners.listener import listeners_of, overlap
+        from tailrace.runtime.config_providers import resolve
+
+        try:
+            listeners = listeners_of(Config.load("gateway", None, os.environ, given.settings, resolve=resolve))
+        except ConfigError as wrong:
+            raise UpRefused(str(wrong)) from None
+        if any(not one.port for one in listeners):
+            raise UpRefused("listeners: `tailrace up` needs a port other than 0, as several gateways share it.")
+        if why := overlap(listeners, nodes):
+            raise UpRefused(why)
+        taken: list[Reservation] = []
+        try:
+            for one in listeners:
+                count = len(one.ports(nodes))
+                taken.append(Reservation(one.hosts, one.port, count, of_host="listeners", of_port="listeners"))
+        except UpRefused:
+            for reservation in taken:
+                reservation.close()
+            raise
+        return taken
+
+    def _secured(self) -> SecureCluster:
+        """Makes the certificates. Raises UpRefused."""
+        from tailrace.cli.secure.secure_cluster import SECURED, SecureCluster
+        from tailrace.config import ConfigError
+
+        if all(one.security_protocol != SECURED for one in self.listeners):
+            raise UpRefused(f"--secure needs a listener with {SECURED}: listener.security.protocol.map.")
+        hosts = [host for reservation in self.ports for host in reservation.hosts]
+        names = [name for one in self.listeners for name in one.advertised_names(self._nodes)]
+        try:
+            return SecureCluster(self.given.data_dir, hosts, names, self.clock)
         except (ConfigError, OSError) as wrong:
             raise UpRefused(str(wrong)) from None
+
+    def _for_commands(self) -> tuple[ClientListener, Reservation]:
+        """The listener that commands on this machine use: with the files of --secure if they are there, else plain."""
+        wanted = "SASL_SSL" if self.given.secure else "PLAINTEXT"
+        both = list(zip(self.listeners, self.ports, strict=True))
+        return next((each for each in both if each[0].security_protocol == wanted), both[0])
+
+    def _bootstrap(self, chosen: tuple[ClientListener, Reservation]) -> str:
+        listener, reservation = chosen
+        if listener.by_name:
+            return str(Address(listener.advertised_names(1)[0], listener.advertised_port or reservation.port))
+        return plan.reachable(reservation.hosts[0], reservation.port)
 
     def run(self) -> int:
         """Supervises until all is stopped; returns the exit status."""
@@ -114,7 +171,7 @@ class Up:
             return self._run_inline(screen) if self.given.inline else self._run_children(screen)
         finally:
             screen.close()
-            self.ports.close()
+            self._close_ports()
             self.data_dir.close()
 
     def _name_brokers_left_out(self, screen: Screen) -> None:
@@ -174,31 +231,35 @@ class Up:
         return None
 
     def settings(self, instance: Instance) -> Mapping[str, str]:
-        return plan.settings(self.given, self.data_dir.sockets, self.ports.port, tuple(self.ports.hosts), instance)
+        first, named = self.ports[0], not self.given.listen
+        hosts = () if named else tuple(first.hosts)
+        return plan.settings(self.given, self.data_dir.sockets, first.port, hosts, instance)
 
     def _check_settings(self) -> tuple[str, ...]:
         """What is to be said of them; raises UpRefused where every role would refuse them."""
         from tailrace.config import Config, ConfigError
         from tailrace.net.authentication.secret_file import make_secret, read_secret
+        from tailrace.net.listeners.listener import admin_listener, listeners_of, mechanisms_of
         from tailrace.net.members.internal import internal_address
         from tailrace.runtime.config_providers import resolve
-        from tailrace.runtime.insecure_listeners import admin_protocol, check_listeners, has_login
+        from tailrace.runtime.insecure_listeners import check_listeners
 
         try:
             config = Config.load("broker", None, os.environ, self.settings(self.instances[0]), resolve=resolve)
             check_listeners(config, plan.ROLES)
-            protocol = config.gateway_security_protocol
-            self._locks = plan.Locks(*(has_login(config, one) for one in (protocol, admin_protocol(config))))
+            self.listeners, admin = listeners_of(config), admin_listener(config)
+            self._locks = plan.Locks(all(one.has_login for one in self.listeners), admin.has_login)
             if not config.internal_secret_file:
                 make_secret(self.given.data_dir)
             secret = read_secret(config, self.given.data_dir)
             internal_address(config, self.data_dir.sockets, "any", secret)
-            if config.gateway_security_protocol != "PLAINTEXT":
+            if any(one.security_protocol != "PLAINTEXT" for one in self.listeners):
                 from tailrace.net.sasl.settings import sasl_settings
                 from tailrace.net.tls.handshakes import check_tls
 
-                check_tls(config, self.clock.wall_ms())
-                sasl_settings(config)
+                for one in () if self.given.secure else self.listeners:  # those certificates are yet to be made
+                    check_tls(one.tls, one.principal_rules, self.clock.wall_ms())
+                sasl_settings(config, mechanisms_of(self.listeners))
         except (ConfigError, OSError) as error:
             raise UpRefused(str(error)) from None
         return config.warnings
@@ -230,7 +291,11 @@ class Up:
     def _leave(self) -> None:
         """In a child: the lock and the ports are the parent's."""
         os.close(self.data_dir.lock_fd)
-        self.ports.close()
+        self._close_ports()
+
+    def _close_ports(self) -> None:
+        for reservation in self.ports:
+            reservation.close()
 
     def _announce(self, admin: Mapping[str, str]) -> None:
         pid = os.getpid()
@@ -257,9 +322,9 @@ class Up:
         from tailrace.cli.secure.first_user import FirstUserRefused
 
         given, admin = self.given, self._admin_url(running)
-        bootstrap = self.bootstrap
-        if given.advertised_host:
-            bootstrap = str(Address(given.advertised_host, given.advertised_port or self.ports.port))
+        bootstrap, (listener, reservation) = self.bootstrap, self._for_commands()
+        if listener.advertised_host and not listener.by_name:
+            bootstrap = str(Address(listener.advertised_host, listener.advertised_port or reservation.port))
         controllers = plan.controllers(given, self.data_dir.sockets)
         try:
             lines = await secure.open(controllers, bootstrap, admin)
@@ -275,13 +340,17 @@ class Up:
         admin = self._admin_url(running)
         self._announce({"admin": admin})
         seconds = (self.clock.monotonic_ms() - self.started_ms) / 1000
-        clients = [Address(host, self.ports.port + n) for host in self.ports.hosts for n in range(self._nodes)]
+        bound = [
+            (one, [Address(host, port) for host in reservation.hosts for port in one.ports(self._nodes)])
+            for one, reservation in zip(self.listeners, self.ports, strict=True)
+        ]
+        clients = [at for one, addresses in bound if not one.has_login for at in addresses]
         admin_port = Address.parse(admin.partition("://")[2]).port
-        admins = [Address(host, admin_port) for host in self.ports.hosts]
+        admins = [Address(host, admin_port) for host in self.ports[0].hosts]
         unlocked = list(plan.open_without_login(clients, admins, running, self._locks))
         lines = [
             f"Tailrace is ready after {seconds:.2f} s.",
-            f"  Bootstrap  {self.bootstrap}  ({'; '.join(filter(None, ('Kafka clients', plan.bound(clients))))})",
+            *self._lines_of(bound),
             f"  Admin      {admin}{f'  ({there})' if (there := plan.bound(admins)) else ''}",
             f"  Data       {self.given.data_dir}",
             *more,
@@ -297,6 +366,19 @@ class Up:
             seconds=round(seconds, 3),
             open_without_login=unlocked,
         )
+
+    def _lines_of(self, bound: Sequence[tuple[ClientListener, Sequence[Address]]]) -> list[str]:
+        """Where clients connect."""
+        if len(bound) == 1:
+            (_, addresses), *_ = bound
+            said = "; ".join(filter(None, ("Kafka clients", plan.bound(addresses))))
+            return [f"  Bootstrap  {self.bootstrap}  ({said})"]
+        lines = [f"  Bootstrap  {self.bootstrap}  (Kafka clients on this machine)"]
+        for one, addresses in bound:
+            names = f"; one port for all nodes, by {one.advertised_host}" if one.by_name else ""
+            listed = ", ".join(map(str, addresses))
+            lines.append(f"  Listener   {one.name} on {listed}  ({one.security_protocol}{names})")
+        return lines
 
     def _renew(self, screen: Screen) -> None:
         assert self.secure is not None

@@ -14,6 +14,7 @@ from typing import Final, TypeAlias
 from tailrace.config import properties
 from tailrace.config.definition import HIDDEN, ConfigDef, ConfigError, ConfigScope
 from tailrace.config.definitions import DEFINITIONS
+from tailrace.config.listener_keys import PREFIX, definition_of, split, variable_of
 from tailrace.config.validators import Value
 from tailrace.config.values import Values
 
@@ -60,9 +61,12 @@ class Config(Values):
         warnings: tuple[str, ...] = (),
         dynamic_default: Layer | None = None,
         dynamic_broker: Layer | None = None,
+        of_listeners: Mapping[str, Layer] | None = None,
     ) -> None:
+        """of_listeners: by a listener's name in lower case, what stands over `static` for it."""
         self.static = static
         self.warnings = warnings
+        self.of_listeners = of_listeners or {}
         self.dynamic_default: Layer = dynamic_default or {}
         self.dynamic_broker: Layer = dynamic_broker or {}
         effective = dict(_DEFAULTS)
@@ -98,15 +102,23 @@ class Config(Values):
             if _PROVIDERS in layer:
                 providers = tuple(name.strip() for name in layer[_PROVIDERS][0].split(",") if name.strip())
         static: dict[str, Given] = {}
+        of_listeners: dict[str, dict[str, Given]] = {}
         for layer in layers:
             for name, (text, origin) in layer.items():
                 whole = resolve(text, providers, f"{name} from {origin}") if providers else text
-                static[name] = _given(name, whole, origin)
+                listener, key = split(name) or ("", name)
+                into = of_listeners.setdefault(listener, {}) if listener else static
+                into[key] = _given(name, whole, origin)
         if names := not_honoured({name: given.text for name, given in static.items()}, DEFINITIONS):
             warnings.append(f"Set, but without effect in Tailrace yet: {', '.join(names)}.")
         if "process.roles" not in static and role in {"broker", "controller"}:
             static["process.roles"] = Given(role, (role,), "the role that was started")
-        return cls(static, tuple(warnings))
+        return cls(static, tuple(warnings), of_listeners=of_listeners)
+
+    def for_listener(self, name: str) -> Config:
+        """The same settings as they hold for one listener: listener.name.NAME.KEY stands over KEY."""
+        own = self.of_listeners.get(name.lower(), {})
+        return Config({**self.static, **own}, self.warnings, self.dynamic_default, self.dynamic_broker)
 
     def get(self, name: str) -> Value:
         """The effective value of a key; KeyError for a key that does not exist."""
@@ -116,7 +128,7 @@ class Config(Values):
         """The same settings under other dynamic configs; what no longer parses is left out with a warning."""
         warnings: list[str] = []
         layers = [_dynamic_layer(source, warnings) for source in (default, broker)]
-        return Config(self.static, (*self.warnings, *warnings), layers[0], layers[1])
+        return Config(self.static, (*self.warnings, *warnings), layers[0], layers[1], self.of_listeners)
 
 
 OF_COMMANDS: Final = frozenset(
@@ -140,7 +152,8 @@ def suggestion(name: str, known: Iterable[str]) -> str:
 
 
 def _given(name: str, text: str, origin: str) -> Given:
-    definition = DEFINITIONS[name]
+    definition = definition_of(name)
+    assert definition is not None
     try:
         return Given(text, definition.parse(text), origin)
     except ConfigError:
@@ -158,7 +171,7 @@ def _from_file(text: str, file_name: str, warnings: list[str]) -> Texts:
     layer: Texts = {}
     for name, (value, line) in entries.items():
         origin = f"{file_name}, line {line}"
-        if name in DEFINITIONS:
+        if definition_of(name) is not None:
             layer[name] = value, origin
         else:
             warnings.append(f"{name} from {origin} is not a config and is ignored.{suggestion(name, DEFINITIONS)}")
@@ -172,7 +185,9 @@ def _from_environment(environ: Mapping[str, str], warnings: list[str]) -> Texts:
             continue
         if variable in OF_COMMANDS:
             continue
-        name = _BY_ENVIRONMENT.get(variable)
+        name = _BY_ENVIRONMENT.get(variable) or variable_of(variable)
+        if name is not None and not environ[variable] and not _takes_nothing(name):
+            continue  # as unset: what an image sets cannot be taken away in other ways
         if name is None:
             hint = suggestion(variable, _BY_ENVIRONMENT)
             warnings.append(f"The environment variable {variable} is not a config and is ignored.{hint}")
@@ -181,15 +196,28 @@ def _from_environment(environ: Mapping[str, str], warnings: list[str]) -> Texts:
     return layer
 
 
+def _takes_nothing(name: str) -> bool:
+    """Whether an empty text is a value of the key."""
+    definition = definition_of(name)
+    assert definition is not None
+    try:
+        definition.parse("")
+    except ConfigError:
+        return False
+    return True
+
+
 def _from_overrides(overrides: Mapping[str, str]) -> Texts:
     layer: Texts = {}
     for name, text in overrides.items():
-        if name not in DEFINITIONS:
+        definition = definition_of(name)
+        if definition is None:
             raise ConfigError(f"{name} from --set is not a config.{suggestion(name, DEFINITIONS)}")
-        if DEFINITIONS[name].is_secret(_REFERENCE.sub("", text)):
+        if definition.is_secret(_REFERENCE.sub("", text)):
+            variable = f"KAFKA_{name.replace('.', '_').upper()}" if name.startswith(PREFIX) else None
             raise ConfigError(
                 f"{name} holds a secret, and every user of this machine can read a command line. Set it in the "
-                f"environment variable {environment_name(DEFINITIONS[name])}, or in the --config FILE of a role."
+                f"environment variable {variable or environment_name(definition)}, or in the --config FILE of a role."
             )
         layer[name] = text, "--set"
     return layer

@@ -14,7 +14,7 @@ INHERITED = "tailrace.config.topic"
 
 BROKER_KEYS = {
     "tailrace.runtime.config_providers": ("config.providers",),
-    "tailrace.runtime.insecure_listeners": ("admin.security.protocol", "allow.insecure.listeners", "health.open"),
+    "tailrace.runtime.insecure_listeners": ("allow.insecure.listeners", "health.open"),
     "tailrace.net.authorization.opening": (
         "allow.everyone.if.no.acl.found",
         "authorizer.class.name",
@@ -25,9 +25,20 @@ BROKER_KEYS = {
     "tailrace.net.metadata.follower": ("controller.quorum.bootstrap.servers",),
     "tailrace.runtime.process": ("data.dir", "node.id", "run.dir"),
     "tailrace.runtime.role_instance": ("health.listen", "health.port"),
-    "tailrace.net.tls.handshakes": ("ssl.principal.mapping.rules",),
-    "tailrace.net.tls.settings": (
+    "tailrace.net.listeners.listener": (
+        "admin.security.protocol",
+        "advertised.listeners",
+        "controller.listener.names",
+        "gateway.advertised.host",
+        "gateway.advertised.port",
+        "gateway.listen",
+        "gateway.port",
         "gateway.security.protocol",
+        "listener.security.protocol.map",
+        "listeners",
+        "ssl.principal.mapping.rules",
+    ),
+    "tailrace.net.tls.settings": (
         "ssl.cipher.suites",
         "ssl.client.auth",
         "ssl.enabled.protocols",
@@ -170,11 +181,7 @@ BROKER_KEYS = {
         "auto.create.topics.enable",
         "connections.max.idle.ms",
         "gateway.advertise",
-        "gateway.advertised.host",
-        "gateway.advertised.port",
         "gateway.handover",
-        "gateway.listen",
-        "gateway.port",
         "max.connections",
         "queued.max.request.bytes",
     ),

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from tailrace.net.address import Address
+from tailrace.net.node_names import has_node_id, name_of
 
 ANONYMOUS = "User:ANONYMOUS"
 
@@ -26,7 +27,8 @@ def principal_of(name: str | None) -> str:
 class Identity(NamedTuple):
     """The client behind a connection: from its socket, or from the preamble an authenticated peer sent.
 
-    advertised_host and base_port are what this client is told of the cluster's address; node n is at base_port + n.
+    advertised_host and base_port are what this client is told of the cluster's address; node n is at base_port + n, or
+    by its own name at base_port where the host has {nodeId} in it.
     node_id is the broker whose port the client came by, -1 where that says nothing. session_expiry_ms is by the
     monotonic clock of the host that has the client's socket, -1 without an end; sasl_mechanism is empty without SASL.
     """
@@ -45,6 +47,12 @@ class Identity(NamedTuple):
     def client(self) -> str:
         """The client's own address, as lines of the log name it."""
         return str(Address(self.client_host, self.client_port))
+
+    def endpoint_of(self, node_id: int) -> Address:
+        """What this client is told of a node's address."""
+        if has_node_id(self.advertised_host):
+            return Address(name_of(self.advertised_host, node_id), self.base_port)
+        return Address(self.advertised_host, self.base_port + node_id)
 
     @property
     def is_service(self) -> bool:

@@ -152,6 +152,7 @@ class ClientSession:
         "raw_tokens",
         "restricted",
         "sasl",
+        "sasl_mechanisms",
         "share",
         "software_name",
         "software_version",
@@ -172,6 +173,7 @@ class ClientSession:
         self.share = memory.requests.share(holder)
         self.authentication = AuthenticationState.COMPLETE  # by a certificate of TLS, or anonymous
         self.sasl: SaslServer | None = None  # the exchange at hand
+        self.sasl_mechanisms: tuple[str, ...] = ()  # of its listener
         self.authenticated_ms = 0.0  # when the last one was complete
         self.raw_tokens = False  # what follows are its tokens, without a header (SaslHandshake v0)
         self.on_expired: Callable[[], None] = _nothing

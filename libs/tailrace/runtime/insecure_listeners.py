@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from tailrace.config import Config, ConfigError
 from tailrace.config.hosts import is_loopback
-from tailrace.kafka.security_protocols import encrypts, logs_in
+from tailrace.net.listeners.listener import admin_listener, listeners_of
 
 
 def check_listeners(config: Config, roles: Iterable[str]) -> None:
@@ -23,25 +23,14 @@ def check_listeners(config: Config, roles: Iterable[str]) -> None:
 
 
 def _open_listeners(config: Config, role: str) -> Iterable[str]:
-    hosts = ",".join(host for host in config.gateway_listen if not is_loopback(host))
-    serves_clients = role == "gateway" or (role == "broker" and config.gateway_advertise == "brokers")
-    if hosts and serves_clients and not _is_safe(config, config.gateway_security_protocol):
-        yield f"gateway.listen={hosts} (Kafka clients)"
-    if hosts and role == "gateway" and not _is_safe(config, admin_protocol(config)):
-        yield f"gateway.listen={hosts} (REST API and console)"
+    listeners = listeners_of(config)
+    key = "gateway.listen=" if len(listeners) == 1 and "listeners" not in config.static else ""
+    if role == "gateway" or (role == "broker" and config.gateway_advertise == "brokers"):
+        for one in listeners:
+            if one.open_hosts and not one.is_safe:
+                yield f"{key or f'{one.name}://'}{','.join(one.open_hosts)} (Kafka clients)"
+    admin = admin_listener(config)
+    if role == "gateway" and admin.open_hosts and not admin.is_safe:
+        yield f"{key or 'admin.port at '}{','.join(admin.open_hosts)} (REST API and console)"
     if not (is_loopback(config.health_listen) or config.health_open):
         yield f"health.listen={config.health_listen} (health and metrics, which health.open=true opens)"
-
-
-def admin_protocol(config: Config) -> str:
-    """What the admin port speaks."""
-    return config.admin_security_protocol or config.gateway_security_protocol
-
-
-def has_login(config: Config, protocol: str) -> bool:
-    """Whether clients of a listener must log in, or show a certificate."""
-    return logs_in(protocol) or (encrypts(protocol) and config.ssl_client_auth == "required")
-
-
-def _is_safe(config: Config, protocol: str) -> bool:
-    return encrypts(protocol) and has_login(config, protocol)

@@ -56,11 +56,14 @@ class Cluster:
     ) -> None:
         """`settings` go to --set, `arguments` are further options of `up`; without data_dir it has a temporary one.
 
+        port: of node 0, where `settings` do not name listeners.
+
         With `proxied`, clients connect through `network`, which can be cut, hung and slowed down.
         """
         self._temporary = None if data_dir else tempfile.TemporaryDirectory(prefix="tailrace-")
         self.data_dir = data_dir or Path(self._temporary.name if self._temporary else "")
-        self._command = [*command, "--json", "--until-eof", "--data", str(self.data_dir), "--port", str(port)]
+        self._command = [*command, "--json", "--until-eof", "--data", str(self.data_dir)]
+        self._command += [] if "listeners" in (settings or {}) else ["--port", str(port)]
         self._command += ["--admin-port", str(admin_port), *arguments]
         self._network: Network | None = None
         if proxied:

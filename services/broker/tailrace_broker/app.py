@@ -27,6 +27,7 @@ from tailrace.net.large import Large
 from tailrace.net.limits.request_memory import RequestMemory
 from tailrace.net.limits.role_memory import RoleMemory
 from tailrace.net.limits.role_memory_metrics import RoleMemoryMetrics
+from tailrace.net.listeners.listener import listeners_of, mechanisms_of
 from tailrace.net.members.internal import advertised_endpoints, internal_address
 from tailrace.net.members.lease_holders import broker_as_holder
 from tailrace.net.metadata.follower import MetadataFollower, open_metadata_follower
@@ -391,7 +392,15 @@ async def open_listener(
         service = service_of(data_path, of_clients, memory, authorizer, follower, config, environment)
         relay = GatewayRelay(follower, environment.boot_id, memory.answers)
         sasl = stack.enter_context(
-            open_sasl(config, clock, environment.log, environment.registry, lambda: follower.image, environment.secret)
+            open_sasl(
+                config,
+                clock,
+                environment.log,
+                environment.registry,
+                lambda: follower.image,
+                environment.secret,
+                mechanisms_of(listeners_of(config)),
+            )
         )
         request_metrics = RequestMetrics(clock.monotonic_ms).register(environment.registry)
         public = for_clients(service, relay, sasl, config, request_metrics)
@@ -424,17 +433,20 @@ async def open_listener(
         gauges.count_quotas(metrics, limited, throttled)
         endpoints = advertised_endpoints(config, server.addresses, environment.boot_id)
         addresses = {"internal": str(server.addresses[0])}
-        own_listener = config.gateway_advertise == "brokers"
-        handshakes = open_handshakes(config, clock, environment.log) if own_listener else None
+        # There is no other listener with gateway.advertise=brokers.
+        listener, own_listener = listeners_of(config)[0], config.gateway_advertise == "brokers"
+        handshakes = open_handshakes(
+            listener.tls if own_listener else None, listener.principal_rules, clock, environment.log
+        )
         gauges.count_handshakes(metrics, handshakes)
         if own_listener:
             direct = DirectClients(limited, throttled, sasl, relay.forget, config)
             follower.subscribe(direct.image_changed)
             port = client_port(follower.image, config.node_id)
             encryption = None if handshakes is None else Encryption(handshakes, direct.refused)
-            client = await serve_clients(public, direct, config, port, encryption)
+            client = await serve_clients(public, direct, listener, port, encryption)
             stack.push_async_callback(client.close)
-            endpoints.append(client_endpoint(config, client))
+            endpoints.append(client_endpoint(listener, client))
             addresses["client"] = ",".join(str(address) for address in client.addresses)
         yield BrokerListener(server, endpoints, addresses, data_path, adopted, hanging)
 

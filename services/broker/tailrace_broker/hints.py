@@ -42,7 +42,7 @@ class Hints:
                 if endpoint is not None:
                     found.append((node, endpoint.host, endpoint.port))
             else:
-                found.append((node, identity.advertised_host, identity.base_port + node))
+                found.append((node, *identity.endpoint_of(node)))
         return found
 
     def preferred_replica(self, partition: Partition, rack: str, offset: int) -> int:

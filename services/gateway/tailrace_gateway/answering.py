@@ -14,6 +14,7 @@ from tailrace.net.identity import Identity
 from tailrace.net.members.endpoints import address_of
 from tailrace.net.preamble import identity_of
 from tailrace.net.sasl.opening import sasl_handlers
+from tailrace.net.tls.handshakes import Handshakes
 from tailrace.wire import codec
 from tailrace.wire.apis import APIS, ApiKey
 from tailrace.wire.connection import SIZE
@@ -35,6 +36,7 @@ class AnsweringGateway(Gateway):
     def __init__(self, parts: Parts, handlers: Mapping[int, Handler] = HANDLERS, *, handover: bool = False) -> None:
         super().__init__(parts)
         self.connections: set[ClientLink] = set()
+        self.handshakes: list[Handshakes] = []  # of each listener with TLS
         self.handover = Handover(self, wanted=handover)
         self._all_closed: asyncio.Event | None = None
         self._service = Service(
@@ -50,6 +52,11 @@ class AnsweringGateway(Gateway):
         )
 
     # -- connections ----------------------------------------------------------------------------------------------
+
+    @property
+    def room(self) -> int:
+        """How many more connections may be open, with those that have yet to finish their handshake."""
+        return self.limits.max_connections - len(self.connections) - sum(map(len, self.handshakes))
 
     def closed(self, connection: ClientLink) -> None:
         """A connection counts itself out."""

@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import importlib
 import socket
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from uuid import UUID
@@ -21,6 +21,7 @@ from tailrace.net.background import in_background
 from tailrace.net.backoff import Backoff
 from tailrace.net.limits.deadline_check import DeadlineCheck
 from tailrace.net.limits.role_memory_metrics import RoleMemoryMetrics
+from tailrace.net.listeners.listener import ClientListener, listeners_of, mechanisms_of
 from tailrace.net.members.endpoints import endpoints_of
 from tailrace.net.members.registration import ServiceRegistration
 from tailrace.net.metadata.follower import MetadataFollower, open_metadata_follower
@@ -98,8 +99,6 @@ def advertised_of(config: Config) -> Advertised:
     """What clients are told."""
     return Advertised(
         brokers=config.gateway_advertise == "brokers",
-        host=config.gateway_advertised_host,
-        port=config.gateway_advertised_port,
         auto_create_topics=config.auto_create_topics_enable,
     )
 
@@ -107,7 +106,7 @@ def advertised_of(config: Config) -> Advertised:
 @asynccontextmanager
 async def open_gateway(config: Config, environment: Environment) -> AsyncIterator[OpenGateway]:
     """Yields once the node ports are bound."""
-    clock = environment.clock
+    clock, listeners = environment.clock, listeners_of(config)
     async with AsyncExitStack() as stack:
         name = f"gateway-{config.node_id}"
         follower = await stack.enter_async_context(open_metadata_follower(config, environment, name))
@@ -115,7 +114,15 @@ async def open_gateway(config: Config, environment: Environment) -> AsyncIterato
             open_quotas(config, environment, follower, config.node_id, thread_time_ms)
         )
         sasl = stack.enter_context(
-            open_sasl(config, clock, environment.log, environment.registry, lambda: follower.image, environment.secret)
+            open_sasl(
+                config,
+                clock,
+                environment.log,
+                environment.registry,
+                lambda: follower.image,
+                environment.secret,
+                mechanisms_of(listeners),
+            )
         )
         parts = Parts(
             follower=follower,
@@ -133,12 +140,11 @@ async def open_gateway(config: Config, environment: Environment) -> AsyncIterato
         gateway = AnsweringGateway(parts, handover=config.gateway_handover)
         stack.push_async_callback(close_connections, gateway)
         throttled = ThrottledConnections(quotas.admit, clock)
-        handshakes = open_handshakes(config, clock, environment.log)
-        listener = GatewayListener(gateway, config.gateway_listen, config.gateway_port, throttled, handshakes)
-        stack.callback(listener.close)
-        listener.open_node(0)
+        stack.callback(throttled.close)
+        opened_listeners = [open_listener(gateway, one, throttled, stack) for one in listeners]
+        first = opened_listeners[0]
         versions = ServedVersions(gateway)
-        watchers = (listener.image_changed, gateway.image_changed, versions.image_changed)
+        watchers = (*(one.image_changed for one in opened_listeners), gateway.image_changed, versions.image_changed)
         for changed in watchers:
             follower.subscribe(changed)
             changed(MetadataImage(), follower.image)
@@ -147,10 +153,10 @@ async def open_gateway(config: Config, environment: Environment) -> AsyncIterato
         stack.callback(deadline_check.close)
         deadline_check.start()
         gateway.request_metrics.register(environment.registry)
-        metrics = GatewayMetrics(environment.registry, gateway, config.min_insync_replicas, throttled, handshakes)
+        metrics = GatewayMetrics(environment.registry, gateway, config.min_insync_replicas, throttled)
         RoleMemoryMetrics(environment.registry, gateway.memory)
-        addresses = {"client": ",".join(listener.addresses)}
-        endpoints = [Endpoint("CLIENT", listener.hosts[0], listener.base_port)]
+        addresses = {"client": addresses_of(opened_listeners)}
+        endpoints = [Endpoint("CLIENT", first.hosts[0], first.base_port)]
         if environment.run_dir is not None:
             internal = serve_brokers(gateway, config.node_id, environment.run_dir)
             stack.callback(internal.close)
@@ -160,20 +166,38 @@ async def open_gateway(config: Config, environment: Environment) -> AsyncIterato
         slow, refuse = config.log_dir_pressure_slow_bytes, config.log_dir_pressure_refuse_bytes
         admin = GatewayAdmin(
             gateway,
-            lambda: (listener.hosts[0], listener.base_port),
+            first.told_here,
             config.min_insync_replicas,
             lambda total_bytes: marks(total_bytes, slow, refuse),
         )
         stack.push_async_callback(admin.close)
         access = open_access(config, gateway, environment)
-        rest = Rest(admin, config, environment, access)
+        rest = Rest(admin, config, environment, access, listeners)
         opened = OpenGateway(gateway, follower, addresses, metrics.prepare, environment.ask_for)
         if config.admin_port:
-            addresses["admin"] = rest.url(str(Address(config.gateway_listen[0], config.admin_port)))
+            addresses["admin"] = rest.url(str(Address(first.hosts[0], config.admin_port)))
             await stack.enter_async_context(in_background(rest.run_after(opened.ready)))
         else:
             addresses["admin"] = rest.url(await rest.open(stack))
         yield opened
+
+
+def open_listener(
+    gateway: AnsweringGateway, listener: ClientListener, throttled: ThrottledConnections, stack: AsyncExitStack
+) -> GatewayListener:
+    """One listener with the port of node 0; closed with the stack."""
+    handshakes = open_handshakes(listener.tls, listener.principal_rules, gateway.clock, gateway.log)
+    opened = GatewayListener(gateway, listener, throttled, handshakes)
+    stack.callback(opened.close)
+    opened.open_node(0)
+    return opened
+
+
+def addresses_of(listeners: Sequence[GatewayListener]) -> str:
+    """What the run file says: addresses, or, of several listeners, Kafka's NAME://host:port."""
+    if len(listeners) == 1:
+        return ",".join(listeners[0].addresses)
+    return ",".join(f"{one.listener.name}://{address}" for one in listeners for address in one.addresses)
 
 
 def serve_brokers(gateway: AnsweringGateway, node_id: int, run_dir: Path) -> InternalListener:
@@ -185,7 +209,15 @@ def serve_brokers(gateway: AnsweringGateway, node_id: int, run_dir: Path) -> Int
 class Rest:
     """The REST API, imported late: FastAPI costs more than the rest of the gateway's start."""
 
-    def __init__(self, admin: GatewayAdmin, config: Config, environment: Environment, access: RestAccess) -> None:
+    def __init__(
+        self,
+        admin: GatewayAdmin,
+        config: Config,
+        environment: Environment,
+        access: RestAccess,
+        listeners: Sequence[ClientListener],
+    ) -> None:
+        self._listeners = listeners
         self._access = access
         self._admin = admin
         self._config = config
@@ -198,14 +230,14 @@ class Rest:
     async def open(self, stack: AsyncExitStack) -> str:
         """Binds the admin port and returns its address; raises OSError when it is taken."""
         server = await asyncio.to_thread(importlib.import_module, "tailrace_gateway.rest.server")
-        hosts, port = self._config.gateway_listen, self._config.admin_port
+        hosts, port = self._listeners[0].hosts, self._config.admin_port
         opened = server.open_rest(
             hosts,
             port,
             self._admin,
             self._environment.clock,
             self._environment.random,
-            own_names=own_names(self._config),
+            own_names=own_names(self._listeners),
             allowed_hosts=self._config.admin_allowed_hosts,
             access=self._access,
         )
@@ -224,10 +256,11 @@ class Rest:
             await asyncio.get_running_loop().create_future()
 
 
-def own_names(config: Config) -> list[str]:
+def own_names(listeners: Sequence[ClientListener]) -> list[str]:
     """The names that this machine and its gateway are known by, besides addresses and localhost."""
-    advertised = config.gateway_advertised_host
-    return [*config.gateway_listen, socket.gethostname(), *([advertised] if advertised else [])]
+    hosts = [host for one in listeners for host in one.hosts]
+    advertised = [one.advertised_host for one in listeners if one.advertised_host is not None]
+    return [*hosts, socket.gethostname(), *advertised]
 
 
 @asynccontextmanager

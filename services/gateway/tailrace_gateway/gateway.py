@@ -96,8 +96,6 @@ class Advertised:
     """What clients are told: the gateway's own node ports, or the brokers' CLIENT listeners."""
 
     brokers: bool = False
-    host: str | None = None
-    port: int | None = None
     auto_create_topics: bool = True
 
 
@@ -171,7 +169,7 @@ class Gateway(ABC):
     def endpoint_of(self, broker: BrokerImage, identity: Identity) -> tuple[str, int] | None:
         """The host and port this client is told for a broker; None if it has none for clients."""
         if not self.advertised.brokers:
-            return identity.advertised_host, identity.base_port + broker.broker_id
+            return identity.endpoint_of(broker.broker_id)
         endpoint = broker.endpoint("CLIENT")
         return None if endpoint is None else (endpoint.host, endpoint.port)
 

@@ -1,5 +1,7 @@
 """The public ports: node n at the base port + n, on every listen host, kept open for a broker that is dead.
 
+A listener whose clients name their node in TLS has one port for all of them.
+
 SO_REUSEPORT lets several gateways of one host share the ports, so that losing one of them strands nobody.
 """
 
@@ -18,6 +20,8 @@ from tailrace.net.address import Address
 from tailrace.net.identity import Identity, principal_of
 from tailrace.net.limits.descriptors import make_room, most_descriptor
 from tailrace.net.limits.seldom import SeldomWarning
+from tailrace.net.listeners.listener import ClientListener
+from tailrace.net.node_names import node_of
 from tailrace.net.quotas.throttled_connections import ThrottledConnections, unlimited
 from tailrace.net.server import bind_unix
 from tailrace.net.tls.encrypted_socket import EncryptedSocket
@@ -78,17 +82,19 @@ class GatewayListener:
     def __init__(
         self,
         gateway: AnsweringGateway,
-        hosts: Sequence[str],
-        base_port: int,
+        listener: ClientListener,
         throttled: ThrottledConnections | None = None,
         handshakes: Handshakes | None = None,
     ) -> None:
         """handshakes: of TLS; without them the ports are plain."""
+        self.listener = listener
         self.handshakes = handshakes
         self.gateway = gateway
         self.throttled = unlimited(gateway.clock) if throttled is None else throttled
-        self.hosts = list(hosts)
-        self.base_port = base_port
+        self.hosts = list(listener.hosts)
+        self.base_port = listener.port
+        if handshakes is not None:
+            gateway.handshakes.append(handshakes)
         self.nodes: dict[int, list[Accepting]] = {}
         self.most_descriptor = most_descriptor()
         self._refused = SeldomWarning(gateway.log, gateway.clock.monotonic_ms, "connection closed")
@@ -130,7 +136,7 @@ class GatewayListener:
 
     def image_changed(self, old: MetadataImage, new: MetadataImage) -> None:
         """A port for each new broker; a dead one's stays."""
-        if old.brokers is new.brokers:
+        if old.brokers is new.brokers or self.listener.by_name:
             return
         for node_id in new.brokers:
             try:
@@ -144,11 +150,15 @@ class GatewayListener:
         named = [accepting.listening.getsockname()[:2] for accepting in self.nodes.get(0, [])]
         return [str(Address(host, port)) for host, port in named]
 
+    def told_here(self) -> tuple[str, int]:
+        """Host and port that clients at the listener's first address are told, of node 0 or by {nodeId} of all."""
+        if self.listener.by_name and self.listener.advertised_host is not None:
+            return self.listener.advertised_host, self.listener.advertised_port or self.base_port
+        return self.hosts[0], self.base_port
+
     def _accepted(self, sock: socket.socket, peer: Any, node_id: int) -> None:
         gateway = self.gateway
-        room = gateway.limits.max_connections - len(gateway.connections)
-        if self.handshakes is not None:
-            room -= len(self.handshakes)
+        room = gateway.room
         if sock.fileno() > self.most_descriptor and not make_room(gateway.connections):
             self._refused.say(why="few file descriptors are left", client=str(Address(*peer[:2])))
             sock.close()
@@ -162,13 +172,12 @@ class GatewayListener:
         with contextlib.suppress(OSError):
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         gateway.limits.buffers.set_on(sock)
-        advertised = gateway.advertised
         identity = Identity(
             client_host=peer[0],
             client_port=peer[1],
             listener="CLIENT",
-            advertised_host=advertised.host or sock.getsockname()[0],
-            base_port=advertised.port or self.base_port,
+            advertised_host=self.listener.advertised_host or sock.getsockname()[0],
+            base_port=self.listener.advertised_port or self.base_port,
             node_id=node_id,
         )
         if self.handshakes is None:
@@ -178,10 +187,20 @@ class GatewayListener:
 
     def _encrypts(self, identity: Identity, sock: EncryptedSocket, name: str | None) -> None:
         """A client is through its handshake."""
-        self._serve(EncryptedClientLink(sock, self.gateway, identity._replace(principal=principal_of(name))))
+        node_id = self._node_named(sock.server_name) if self.listener.by_name else identity.node_id
+        identity = identity._replace(principal=principal_of(name), node_id=node_id)
+        self._serve(EncryptedClientLink(sock, self.gateway, identity))
+
+    def _node_named(self, server_name: str | None) -> int:
+        """The broker whose name the client asks for; for the name of the cluster the first that lives."""
+        image = self.gateway.image
+        node_id = node_of(self.listener.advertised_host or "", server_name)
+        if node_id is not None and node_id in image.brokers:
+            return node_id
+        return next((broker.broker_id for broker in image.live_brokers()), 0)
 
     def _serve(self, connection: ClientLink) -> None:
-        self.gateway.sasl.begin(connection.session)
+        self.gateway.sasl.begin(connection.session, self.listener.mechanisms)
         self.gateway.connections.add(connection)
         connection.start()
 
@@ -191,6 +210,5 @@ class GatewayListener:
             for accepting in node:
                 accepting.close()
         self.nodes.clear()
-        self.throttled.close()
         if self.handshakes is not None:
             self.handshakes.close()

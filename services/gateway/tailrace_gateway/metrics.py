@@ -12,7 +12,6 @@ from prometheus_client.registry import Collector
 
 from tailrace.net.large import Large
 from tailrace.net.quotas.throttled_connections import ThrottledConnections
-from tailrace.net.tls.handshakes import Handshakes
 from tailrace_gateway.answering import AnsweringGateway
 from tailrace_gateway.cluster_state import BrokerStatus, ClusterState, state_of
 
@@ -28,11 +27,9 @@ class GatewayMetrics(Collector):
         gateway: AnsweringGateway,
         min_insync_replicas: int,
         throttled: ThrottledConnections,
-        handshakes: Handshakes | None = None,
     ) -> None:
         self._gateway = gateway
         self._throttled = throttled
-        self._handshakes = handshakes
         self._min_insync_replicas = min_insync_replicas
         self._state: ClusterState | None = None
         self._large = Large()  # not the gateway's: a page does not wait behind what clients ask for
@@ -100,7 +97,8 @@ class GatewayMetrics(Collector):
 
     def _of_handshakes(self) -> list[Metric]:
         """Of TLS."""
-        done, failed = (0, 0) if self._handshakes is None else self._handshakes.counts
+        counts = [handshakes.counts for handshakes in self._gateway.handshakes]
+        done, failed = (sum(each) for each in zip(*counts, strict=True)) if counts else (0, 0)
         return [
             CounterMetricFamily("tailrace_tls_handshakes", "TLS handshakes of clients that succeeded.", value=done),
             CounterMetricFamily("tailrace_failed_tls_handshakes", "TLS handshakes that were refused.", value=failed),

@@ -36,6 +36,7 @@ def encrypt(authority: Authority, server: Pair) -> Callable[[World], World]:
         gateway = world.gateway
         contexts = ServerContexts(settings, gateway.clock, gateway.log)
         world.listener.handshakes = Handshakes(contexts, gateway.clock, gateway.log)
+        gateway.handshakes.append(world.listener.handshakes)
         return world
 
     return make

@@ -28,6 +28,12 @@ def test_our_own_keys_have_their_own_prefix_in_the_environment() -> None:
     assert config.warnings == ()
 
 
+def test_an_empty_variable_is_none_where_the_key_cannot_be_empty() -> None:
+    config = Config.load("gateway", None, {"TAILRACE_GATEWAY_LISTEN": "", "KAFKA_SSL_CIPHER_SUITES": ""})
+    assert config.gateway_listen == ("127.0.0.1", "::1") and "gateway.listen" not in config.static
+    assert config.ssl_cipher_suites == () and "ssl.cipher.suites" in config.static
+
+
 def test_an_unknown_flag_is_refused_with_the_nearest_name() -> None:
     with pytest.raises(ConfigError) as refusal:
         Config.load("broker", overrides={"min.insync.replica": "2"})
@@ -113,7 +119,7 @@ def test_a_malformed_url_is_not_repeated(url: str) -> None:
 def test_the_keys_that_are_changed_without_effect_are_named_in_one_line() -> None:
     file = "num.io.threads=9\nbackground.threads=10\nlisteners=PLAINTEXT://:9093\nnum.partitions=2\n"
     config = Config.load("broker", f"{file}sasl.jaas.config={MARK}\n")
-    expected = "Set, but without effect in Tailrace yet: num.io.threads, listeners, sasl.jaas.config."
+    expected = "Set, but without effect in Tailrace yet: num.io.threads, sasl.jaas.config."
     assert config.warnings == (expected,)
 
 

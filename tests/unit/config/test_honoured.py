@@ -16,7 +16,6 @@ ROOT = Path(__file__).parents[3]
 SOURCES = (ROOT / "libs", *sorted((ROOT / "services").iterdir()))
 # Code names these, and they have no effect all the same.
 NAMED_WITHOUT_EFFECT = {
-    "advertised.listeners": "DescribeConfigs answers with what the client is told, whatever is set",
     "sasl.jaas.config": "the commands obey it as clients, in the file of --command-config",
     "ssl.endpoint.identification.algorithm": "the commands obey it as clients, in the file of --command-config",
     "remote.storage.enable": "import-kafka refuses topics that have it",

@@ -66,11 +66,20 @@ def test_health_pages_can_be_opened_by_themselves() -> None:
 )
 def test_a_port_is_safe_with_a_login_over_tls(clients: str, admin: str, open_ports: str) -> None:
     said = refusal(
-        {"gateway.listen": OPEN, "gateway.security.protocol": clients}
+        {"gateway.listen": OPEN, "gateway.security.protocol": clients, "sasl.enabled.mechanisms": "PLAIN"}
         | ({"admin.security.protocol": admin} if admin else {})
     )
     assert ("(Kafka clients)" in said) is ("Kafka" in open_ports)
     assert ("(REST API and console)" in said) is ("REST" in open_ports)
+
+
+def test_each_listener_has_to_be_safe_beyond_the_loopback() -> None:
+    protocols = {"listener.security.protocol.map": "IN:PLAINTEXT,OUT:SASL_SSL", "sasl.enabled.mechanisms": "PLAIN"}
+    assert refusal({"listeners": "IN://localhost:1,OUT://:2", **protocols}) == ""
+    said = refusal({"listeners": "IN://10.0.0.1:1,OUT://:2", **protocols})
+    assert "IN://10.0.0.1 (Kafka clients); admin.port at 10.0.0.1 (REST API and console)" in said and "OUT" not in said
+    said = refusal({"listeners": "OUT://:2,IN://10.0.0.1:1", **protocols})
+    assert "IN://10.0.0.1 (Kafka clients):" in said and "REST" not in said
 
 
 @pytest.mark.parametrize(("asked", "is_open"), [("required", False), ("requested", True), ("none", True)])

@@ -50,15 +50,14 @@ def files_of(data_dir: Path) -> CertificateFiles:
     return CertificateFiles(data_dir / FOLDER)
 
 
-def names_for(listen: Iterable[str], advertised: str | None, others: Iterable[str] = ()) -> list[str]:
+def names_for(listen: Iterable[str], advertised: Iterable[str]) -> list[str]:
     """The names and addresses that clients of this machine connect to, the name of the machine first."""
     hosts = list(listen)
     found = [socket.gethostname(), *LOOPBACK]
     if any(host in WILDCARDS for host in hosts):
         found += _routed_addresses()
     found += [host for host in hosts if host not in WILDCARDS]
-    found += [advertised] if advertised else []
-    return [name for name in dict.fromkeys([*found, *others]) if is_host(name)]
+    return [name for name in dict.fromkeys([*found, *advertised]) if is_host(name)]
 
 
 def ensure(files: CertificateFiles, names: Sequence[str], now_ms: int) -> str | None:

@@ -59,7 +59,7 @@ def create(data: Data = None, name: Names = None) -> None:
         from tailrace.cli.secure import certificates
 
         files = certificates.files_of(_folder(data))
-        made = certificates.ensure(files, certificates.names_for((), None, name or ()), SystemClock().wall_ms())
+        made = certificates.ensure(files, certificates.names_for((), name or ()), SystemClock().wall_ms())
         done(
             f"{files.server} was {made}." if made else f"{files.server} is there, and not due.", path=str(files.server)
         )
@@ -72,7 +72,7 @@ def renew(data: Data = None, name: Names = None) -> None:
         from tailrace.cli.secure import certificates
 
         files = certificates.files_of(_folder(data))
-        certificates.renew(files, certificates.names_for((), None, name or ()), SystemClock().wall_ms())
+        certificates.renew(files, certificates.names_for((), name or ()), SystemClock().wall_ms())
         facts = certificates.server_facts(files)
         done(
             f"{files.server} was renewed, and is valid until {local_time(facts.not_after_ms)}.",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Final
 
 from tailrace.access.scram import MECHANISMS
 from tailrace.cli.secure import certificates, client_files, first_user
@@ -13,11 +14,24 @@ from tailrace.config import ConfigError
 from tailrace.net.address import Address
 from tailrace.net.authorization.opening import STANDARD
 
+SECURED: Final = "SASL_SSL"
+
+
+def settings_of(data_dir: Path) -> Mapping[str, str]:
+    """The configs of every role, under those that are set otherwise; of the listeners' protocols nothing is said."""
+    return {
+        "sasl.enabled.mechanisms": ",".join(sorted(MECHANISMS, reverse=True)),
+        "authorizer.class.name": STANDARD,
+        "super.users": f"User:{client_files.USER}",
+        "ssl.keystore.type": "PEM",
+        "ssl.keystore.location": str(certificates.files_of(data_dir).server),
+    }
+
 
 class SecureCluster:
     """One data directory, and the hosts that its cluster listens on and is known by."""
 
-    def __init__(self, data_dir: Path, listen: Sequence[str], advertised: str | None, clock: Clock) -> None:
+    def __init__(self, data_dir: Path, listen: Sequence[str], advertised: Sequence[str], clock: Clock) -> None:
         """Makes the certificates. Raises ConfigError and OSError."""
         self._data_dir = data_dir
         self._names = certificates.names_for(listen, advertised)
@@ -29,18 +43,6 @@ class SecureCluster:
     def command_config(self) -> Path:
         """The client settings of the first user, for commands and for the worker of tables."""
         return self._data_dir / client_files.FOLDER / client_files.JAVA
-
-    @property
-    def settings(self) -> Mapping[str, str]:
-        """The configs of every role, under those that are set otherwise."""
-        return {
-            "gateway.security.protocol": "SASL_SSL",
-            "sasl.enabled.mechanisms": ",".join(sorted(MECHANISMS, reverse=True)),
-            "authorizer.class.name": STANDARD,
-            "super.users": f"User:{client_files.USER}",
-            "ssl.keystore.type": "PEM",
-            "ssl.keystore.location": str(self._files.server),
-        }
 
     def renew(self) -> str:
         """Renews the certificate if it is due; a sentence where something is to be said."""

@@ -65,33 +65,33 @@ class SaslAuthenticator:
         self.verifier = verifier
         self._checks = PasswordChecks()
 
-    def begin(self, session: ClientSession) -> None:
-        """A client has connected."""
+    def begin(self, session: ClientSession, mechanisms: tuple[str, ...] | None = None) -> None:
+        """A client has connected. mechanisms: those of its listener; without any it does not log in."""
         session.on_expired = self.counts.expired
-        if self.settings.mechanisms:
+        session.sasl_mechanisms = self.settings.mechanisms if mechanisms is None else mechanisms
+        if session.sasl_mechanisms:
             session.require_sasl(self.settings.max_receive_bytes, self.settings.deadline_ms)
 
     def go_on(self, session: ClientSession) -> None:
         """A client that another process has authenticated comes with its socket."""
         session.on_expired = self.counts.expired
+        session.sasl_mechanisms = self.settings.mechanisms
         session.keep_expiry()
 
     async def handshake(
         self, request: SaslHandshakeRequest, version: int, session: ClientSession
     ) -> SaslHandshakeResponse:
         """The client chooses a mechanism."""
-        settings = self.settings
+        enabled = session.sasl_mechanisms
         if not self._may_begin(session):
             return SaslHandshakeResponse(error_code=ErrorCode.ILLEGAL_SASL_STATE, mechanisms=[])
         mechanism = request.mechanism
-        if mechanism not in settings.mechanisms:
+        if mechanism not in enabled:
             await self._failed(session, _UNSUPPORTED, "", f"unsupported mechanism {_shown(mechanism)}")
-            return SaslHandshakeResponse(
-                error_code=ErrorCode.UNSUPPORTED_SASL_MECHANISM, mechanisms=list(settings.mechanisms)
-            )
+            return SaslHandshakeResponse(error_code=ErrorCode.UNSUPPORTED_SASL_MECHANISM, mechanisms=list(enabled))
         server = sasl.begin(mechanism, self._credentials, self._new_nonce(), self.verifier)
         session.begin_exchange(server, raw_tokens=version < _TOKENS_FROM)
-        return SaslHandshakeResponse(error_code=ErrorCode.NONE, mechanisms=list(settings.mechanisms))
+        return SaslHandshakeResponse(error_code=ErrorCode.NONE, mechanisms=list(enabled))
 
     def _may_begin(self, session: ClientSession) -> bool:
         """An authenticated client may do so again, once a second, where its session has an end."""

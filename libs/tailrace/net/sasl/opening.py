@@ -71,9 +71,10 @@ def open_sasl(
     registry: CollectorRegistry,
     image: Callable[[], MetadataImage],
     secret: ClusterSecret | None,
+    mechanisms: tuple[str, ...],
 ) -> Iterator[SaslAuthenticator]:
-    """Raises ConfigError."""
-    settings = sasl_settings(config)
+    """mechanisms: of all listeners of the role. Raises ConfigError."""
+    settings = sasl_settings(config, mechanisms)
     with _verifier(settings, clock, log) as verifier:
         credentials = user_credentials(image, secret)
         authenticator = SaslAuthenticator(settings, credentials, clock, log, verifier=verifier)

@@ -38,17 +38,24 @@ class SaslSettings:
     deadline_ms: float = AUTHENTICATION_MS  # of a login, from a connection's begin
 
 
-def sasl_settings(config: Config) -> SaslSettings:
-    """Those of the clients' listeners (gateway.security.protocol). Raises ConfigError."""
-    if not logs_in(config.gateway_security_protocol):
-        return SaslSettings()
-    mechanisms = config.sasl_enabled_mechanisms
+def enabled_mechanisms(config: Config, protocol: str, what: str) -> tuple[str, ...]:
+    """Those of a listener with that protocol; none where clients do not log in. Raises ConfigError; what: names it."""
+    if not logs_in(protocol):
+        return ()
+    mechanisms = tuple(config.sasl_enabled_mechanisms)
     unknown = [name for name in mechanisms if name not in SERVED]
     if unknown or not mechanisms:
         raise ConfigError(
-            f"gateway.security.protocol={config.gateway_security_protocol} needs sasl.enabled.mechanisms with one or "
-            f"more of {', '.join(SERVED)}, and it is {','.join(mechanisms) or 'empty'}."
+            f"{what} needs sasl.enabled.mechanisms with one or more of {', '.join(SERVED)}, and it is "
+            f"{','.join(mechanisms) or 'empty'}."
         )
+    return mechanisms
+
+
+def sasl_settings(config: Config, mechanisms: tuple[str, ...]) -> SaslSettings:
+    """Those of a role whose listeners take these mechanisms. Raises ConfigError."""
+    if not mechanisms:
+        return SaslSettings()
     return SaslSettings(
         mechanisms,
         config.sasl_server_max_receive_size,

@@ -27,6 +27,23 @@ _UNSENT_MAX_BYTES: Final = 2 * _WRITE_BYTES
 _READ_INTO = memoryview(bytearray(_READ_BYTES))  # of the whole process: what is read is copied on at once
 
 
+class NamedTls(ssl.SSLObject):
+    """TLS that keeps the host name which the client asked for (SNI, RFC 6066)."""
+
+    server_name: str | None = None
+
+    @staticmethod
+    def keep_names(context: ssl.SSLContext) -> None:
+        """From now on the context's objects have their clients' names."""
+
+        def named(tls: ssl.SSLObject, name: str | None, context: ssl.SSLContext) -> None:
+            assert isinstance(tls, NamedTls)
+            tls.server_name = name
+
+        context.sslobject_class = NamedTls
+        context.sni_callback = named
+
+
 class EncryptedSocket:
     """Server's side. `recv_into` and `send` raise BlockingIOError as a socket's do, and OSError where TLS is broken."""
 
@@ -74,6 +91,11 @@ class EncryptedSocket:
                 # What came behind the handshake is in memory: no readiness of the socket tells of it.
                 self.more = True
                 return True
+
+    @property
+    def server_name(self) -> str | None:
+        """The host name that the client asked for; None where it gave none, or where contexts do not keep it."""
+        return self._tls.server_name if isinstance(self._tls, NamedTls) else None
 
     def flush(self) -> None:
         """Sends what TLS itself has to say. Raises OSError."""

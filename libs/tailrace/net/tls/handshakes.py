@@ -16,14 +16,13 @@ from collections.abc import Callable
 from structlog.typing import FilteringBoundLogger
 
 from tailrace.clock import Cancellable, Clock
-from tailrace.config import Config
 from tailrace.net.limits.seldom import SeldomWarning
 from tailrace.net.tls.distinguished_name import not_after_ms, subject_of
 from tailrace.net.tls.encrypted_socket import EncryptedSocket
 from tailrace.net.tls.principal_rules import PrincipalRules
 from tailrace.net.tls.reasons import said
 from tailrace.net.tls.reload import ServerContexts
-from tailrace.net.tls.settings import listener_settings, server_context
+from tailrace.net.tls.settings import TlsSettings, server_context
 
 DEADLINE_MS = 10_000.0
 HANDSHAKES_MAX = 1_024  # under way; each takes some 30 KiB
@@ -124,21 +123,22 @@ class Handshakes:
 
 
 def open_handshakes(
-    config: Config, clock: Clock, log: FilteringBoundLogger, protocol: str | None = None
+    settings: TlsSettings | None, principal_rules: str, clock: Clock, log: FilteringBoundLogger
 ) -> Handshakes | None:
-    """Those of a listener with that protocol, by default the clients'; None where it is plain. Raises ConfigError."""
-    settings = listener_settings(config, protocol)
+    """Those of one listener; None where it is plain. Raises ConfigError.
+
+    principal_rules: ssl.principal.mapping.rules.
+    """
     if settings is None:
         return None
-    rules = PrincipalRules(config.ssl_principal_mapping_rules)
-    return Handshakes(ServerContexts(settings, clock, log), clock, log, rules.name)
+    return Handshakes(ServerContexts(settings, clock, log), clock, log, PrincipalRules(principal_rules).name)
 
 
-def check_tls(config: Config, now_ms: int) -> None:
+def check_tls(settings: TlsSettings | None, principal_rules: str, now_ms: int) -> None:
     """Raises ConfigError for what `open_handshakes` would refuse."""
-    if (settings := listener_settings(config)) is not None:
+    if settings is not None:
         server_context(settings, now_ms)
-        PrincipalRules(config.ssl_principal_mapping_rules)
+        PrincipalRules(principal_rules)
 
 
 class Handshake:

@@ -17,6 +17,7 @@ from tailrace.config import Config, ConfigError
 from tailrace.kafka.security_protocols import encrypts
 from tailrace.net.tls.ciphers import SUITES_OF_1_3, of_1_3, older_suites
 from tailrace.net.tls.distinguished_name import not_after_ms, subject_of
+from tailrace.net.tls.encrypted_socket import NamedTls
 from tailrace.net.tls.groups import limit_groups
 from tailrace.net.tls.pem import PemBlock, blocks, key_and_chain
 from tailrace.net.tls.reasons import said
@@ -43,6 +44,7 @@ class TlsSettings:
     client_auth: str = "none"
     protocols: tuple[str, ...] = ("TLSv1.2", "TLSv1.3")
     suites: tuple[str, ...] = ()
+    keeps_names: bool = False  # of hosts that clients ask for
 
     @property
     def files(self) -> tuple[str, ...]:
@@ -50,9 +52,9 @@ class TlsSettings:
         return tuple(path for path in (self.keystore_location, self.truststore_location) if path)
 
 
-def listener_settings(config: Config, protocol: str | None = None) -> TlsSettings | None:
-    """Those of a listener with that protocol, by default gateway.security.protocol; None where it is plain."""
-    if not encrypts(protocol or config.gateway_security_protocol):
+def listener_settings(config: Config, protocol: str) -> TlsSettings | None:
+    """Those of a listener with that protocol; None where it is plain."""
+    if not encrypts(protocol):
         return None
     return TlsSettings(
         keystore_type=config.ssl_keystore_type,
@@ -77,12 +79,11 @@ def server_context(settings: TlsSettings, now_ms: int) -> ssl.SSLContext:
     context.options |= ssl.OP_NO_RENEGOTIATION | ssl.OP_NO_COMPRESSION | ssl.OP_CIPHER_SERVER_PREFERENCE
     limit_groups(context)
     limit_protocols(context, settings)
+    if settings.keeps_names:
+        NamedTls.keep_names(context)
     text = keystore(settings)
     if text is None:
-        raise ConfigError(
-            "TLS (gateway.security.protocol) needs ssl.keystore.location, or ssl.keystore.key with "
-            "ssl.keystore.certificate.chain."
-        )
+        raise ConfigError("TLS needs ssl.keystore.location, or ssl.keystore.key with ssl.keystore.certificate.chain.")
     load_identity(context, text, settings, now_ms)
     trusted = trust(settings)
     if trusted is not None:

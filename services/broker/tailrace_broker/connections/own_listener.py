@@ -12,6 +12,7 @@ from tailrace.metadata.records import Endpoint
 from tailrace.net.address import Address
 from tailrace.net.dispatch import Service
 from tailrace.net.limits.deadlines import ConnectionDeadlines
+from tailrace.net.listeners.listener import ClientListener
 from tailrace.net.requests.metrics import RequestMetrics
 from tailrace.net.sasl.authenticator import SaslAuthenticator
 from tailrace.net.sasl.opening import sasl_handlers
@@ -49,22 +50,20 @@ def client_port(image: MetadataImage, node_id: int) -> int:
 
 
 async def serve_clients(
-    public: Service, direct: DirectClients, config: Config, port: int, encryption: Encryption | None
+    public: Service, direct: DirectClients, listener: ClientListener, port: int, encryption: Encryption | None
 ) -> Server:
     """gateway.advertise=brokers: clients come here, by this port if it is free."""
     if port:
         with suppress(OSError):
-            return await serve(
-                [Address(host, port) for host in config.gateway_listen], public, direct.accepted, encryption
-            )
-    first, *others = config.gateway_listen
+            return await serve([Address(host, port) for host in listener.hosts], public, direct.accepted, encryption)
+    first, *others = listener.hosts
     server = await serve([Address(first, 0)], public, direct.accepted, encryption)
     for host in others:
         await server.listen(Address(host, server.addresses[0].port))
     return server
 
 
-def client_endpoint(config: Config, server: Server) -> Endpoint:
+def client_endpoint(listener: ClientListener, server: Server) -> Endpoint:
     """The endpoint of the broker's own listener, as it is registered."""
-    address, protocol = server.addresses[0], SECURITY_PROTOCOLS[config.gateway_security_protocol]
+    address, protocol = server.addresses[0], SECURITY_PROTOCOLS[listener.security_protocol]
     return Endpoint(CLIENT_ENDPOINT, address.host, address.port, protocol)

@@ -15,9 +15,9 @@ from tailrace.config import Config, describe, loggers
 from tailrace.errors import ErrorCode
 from tailrace.kafka.resources import ALL_BROKERS, ConfigResource, ConfigSource
 from tailrace.metadata import names
-from tailrace.net.address import Address
 from tailrace.net.context import Context
 from tailrace.net.identity import Identity
+from tailrace.net.listeners.listener import listeners_of
 from tailrace.net.metadata.follower import MetadataFollower
 from tailrace.runtime import logs
 from tailrace.wire.messages import DescribeConfigsRequest, DescribeConfigsResponse
@@ -68,15 +68,21 @@ async def _up_to_date(request: DescribeConfigsRequest, follower: MetadataFollowe
 
 def _advertised(entry: describe.ConfigEntry, config: Config, identity: Identity) -> describe.ConfigEntry:
     """Where clients come by the gateway, its address for this broker, as if it stood in the broker's own file."""
-    if entry.name != _ADVERTISED_LISTENERS or entry.value or not identity.advertised_host:
+    if entry.name != _ADVERTISED_LISTENERS or not identity.advertised_host:
         return entry
     if config.gateway_advertise == "brokers":
         return entry
-    advertised = Address(identity.advertised_host, identity.base_port + config.node_id)
-    value = f"{config.gateway_security_protocol}://{advertised}"
+    value = f"{_listener_name(config, identity)}://{identity.endpoint_of(config.node_id)}"
     source = ConfigSource.STATIC_BROKER_CONFIG
     synonym = describe.SynonymEntry(entry.name, value, source)
     return replace(entry, value=value, source=source, synonyms=(synonym,))
+
+
+def _listener_name(config: Config, identity: Identity) -> str:
+    """The listener that the client came by, as far as its port says which."""
+    listeners = listeners_of(config)
+    ports = {one.advertised_port or one.port: one.name for one in listeners}
+    return ports.get(identity.base_port, listeners[0].name)
 
 
 def _describe(asked: Any, node_id: int, rows: Callable[[int], list[Any]]) -> Any:

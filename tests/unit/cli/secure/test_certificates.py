@@ -98,7 +98,7 @@ def test_a_file_that_holds_something_else_is_said(files: CertificateFiles) -> No
 
 
 def test_names_are_those_that_clients_use() -> None:
-    found = names_for(["10.0.0.5", "::1"], "kafka.example.org", ["other.example.org"])
+    found = names_for(["10.0.0.5", "::1"], ["kafka.example.org", "other.example.org"])
     assert found[0] == socket.gethostname()
     assert {*LOOPBACK, "10.0.0.5", "kafka.example.org", "other.example.org"} <= set(found)
-    assert "0.0.0.0" not in names_for(["0.0.0.0"], None)
+    assert "0.0.0.0" not in names_for(["0.0.0.0"], [])

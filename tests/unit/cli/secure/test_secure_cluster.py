@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from tailrace.cli.secure.certificates import files_of, server_facts
-from tailrace.cli.secure.secure_cluster import SecureCluster
+from tailrace.cli.secure.secure_cluster import SECURED, SecureCluster, settings_of
 from tailrace.clock import ManualClock
 from tailrace.config import Config
-from tailrace.net.sasl.settings import sasl_settings
+from tailrace.net.listeners.listener import listeners_of
 from tailrace.net.tls.handshakes import check_tls
 from tailrace.runtime.insecure_listeners import check_listeners
 
@@ -25,15 +25,26 @@ def clock() -> ManualClock:
 
 @pytest.fixture
 def cluster(clock: ManualClock, tmp_path: Path) -> SecureCluster:
-    return SecureCluster(tmp_path, ["0.0.0.0"], "kafka.example.org", clock)
+    return SecureCluster(tmp_path, ["0.0.0.0"], ["kafka.example.org"], clock)
 
 
-def test_its_settings_let_it_listen_everywhere(cluster: SecureCluster, clock: ManualClock) -> None:
-    config = Config.load("gateway", None, {}, {**cluster.settings, "gateway.listen": "0.0.0.0,::"})
+@pytest.mark.parametrize(
+    "of_clients",
+    [
+        {"gateway.listen": "0.0.0.0,::", "gateway.security.protocol": SECURED},
+        {"listeners": "EXTERNAL://:9092", "listener.security.protocol.map": f"EXTERNAL:{SECURED}"},
+    ],
+    ids=["short", "listeners"],
+)
+def test_its_settings_let_it_listen_everywhere(
+    cluster: SecureCluster, clock: ManualClock, tmp_path: Path, of_clients: dict[str, str]
+) -> None:
+    config = Config.load("gateway", None, {}, {**settings_of(tmp_path), **of_clients})
     assert config.warnings == ()
     check_listeners(config, ROLES)
-    check_tls(config, clock.wall_ms())
-    assert sasl_settings(config).mechanisms == ("SCRAM-SHA-512", "SCRAM-SHA-256")
+    (listener,) = listeners_of(config)
+    check_tls(listener.tls, listener.principal_rules, clock.wall_ms())
+    assert listener.mechanisms == ("SCRAM-SHA-512", "SCRAM-SHA-256")
 
 
 def test_the_certificate_has_the_advertised_name(cluster: SecureCluster, tmp_path: Path) -> None:

@@ -165,6 +165,12 @@ async def test_a_mechanism_that_is_not_enabled_is_refused_with_those_that_are() 
     assert world.counted("failed_sasl_authentication") == {"unsupported": 1}
 
 
+async def test_a_listener_takes_its_own_mechanisms_of_those_of_the_role() -> None:
+    world = World()
+    world.sasl.begin(world.session, ("SCRAM-SHA-512",))
+    assert await world.handshake("PLAIN") == (ErrorCode.UNSUPPORTED_SASL_MECHANISM, ["SCRAM-SHA-512"])
+
+
 @pytest.mark.parametrize("mechanisms", [(), ALL])
 async def test_a_client_that_need_not_log_in_is_in_no_state_to(mechanisms: tuple[str, ...]) -> None:
     world = World(mechanisms=mechanisms)

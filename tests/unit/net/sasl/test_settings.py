@@ -5,13 +5,19 @@ from __future__ import annotations
 import pytest
 
 from tailrace.config import Config, ConfigError
+from tailrace.net.listeners.listener import listeners_of, mechanisms_of
 from tailrace.net.sasl.settings import OAuthBearerSettings, SaslSettings, sasl_settings
+
+
+def settings_of(given: dict[str, str]) -> SaslSettings:
+    config = Config.load("gateway", overrides=given)
+    return sasl_settings(config, mechanisms_of(listeners_of(config)))
 
 
 @pytest.mark.parametrize("protocol", ["PLAINTEXT", "SSL"])
 def test_without_sasl_in_the_protocol_nobody_logs_in(protocol: str) -> None:
     given = {"gateway.security.protocol": protocol, "sasl.enabled.mechanisms": "PLAIN"}
-    assert sasl_settings(Config.load("gateway", overrides=given)) == SaslSettings()
+    assert settings_of(given) == SaslSettings()
 
 
 def test_keys_are_kafkas() -> None:
@@ -23,7 +29,7 @@ def test_keys_are_kafkas() -> None:
         "connections.max.reauth.ms": "3600000",
     }
     expected = SaslSettings(("SCRAM-SHA-512", "PLAIN"), 5000, 7, 3_600_000)
-    assert sasl_settings(Config.load("gateway", overrides=given)) == expected
+    assert settings_of(given) == expected
 
 
 @pytest.mark.parametrize("mechanisms", [None, "", "PLAIN,GSSAPI", "scram-sha-256"])
@@ -32,7 +38,7 @@ def test_a_mechanism_that_is_not_served_ends_the_start(mechanisms: str | None) -
     if mechanisms is not None:
         given["sasl.enabled.mechanisms"] = mechanisms
     with pytest.raises(ConfigError, match=r"needs sasl\.enabled\.mechanisms with one or more of PLAIN, SCRAM-SHA-256"):
-        sasl_settings(Config.load("gateway", overrides=given))
+        settings_of(given)
 
 
 TOKENS = {
@@ -45,7 +51,7 @@ TOKENS = {
 
 
 def tokens(given: dict[str, str]) -> OAuthBearerSettings | None:
-    return sasl_settings(Config.load("gateway", overrides=given)).oauthbearer
+    return settings_of(given).oauthbearer
 
 
 def test_keys_of_tokens_are_kafkas() -> None:

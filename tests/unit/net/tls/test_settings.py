@@ -42,12 +42,11 @@ def refusal(settings: TlsSettings) -> str:
 
 
 def test_a_plain_listener_has_no_settings() -> None:
-    assert listener_settings(Config.load("gateway", None, {}, {})) is None
+    assert listener_settings(Config.load("gateway", None, {}, {}), "PLAINTEXT") is None
 
 
 def test_the_keys_of_kafka_make_a_context(server: Pair, authority: Authority) -> None:
     given = {
-        "gateway.security.protocol": "SSL",
         "ssl.keystore.type": "PEM",
         "ssl.keystore.key": server.key.read_text(),
         "ssl.keystore.certificate.chain": server.certificate.read_text(),
@@ -57,7 +56,7 @@ def test_the_keys_of_kafka_make_a_context(server: Pair, authority: Authority) ->
         "ssl.enabled.protocols": "TLSv1.3",
     }
     environ = {environment_name(DEFINITIONS[key]): value for key, value in given.items()}
-    settings = listener_settings(Config.load("gateway", None, environ))
+    settings = listener_settings(Config.load("gateway", None, environ), "SSL")
     assert settings is not None and "PRIVATE" not in repr(settings)
     context = server_context(settings, NOW_MS)
     assert context.verify_mode is ssl.CERT_OPTIONAL

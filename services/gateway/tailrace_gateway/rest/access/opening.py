@@ -5,12 +5,12 @@ from __future__ import annotations
 import secrets
 
 from tailrace.config import Config
-from tailrace.kafka.security_protocols import encrypts, logs_in
+from tailrace.kafka.security_protocols import logs_in
 from tailrace.net.limits.seldom import SeldomWarning
+from tailrace.net.listeners.listener import admin_listener
 from tailrace.net.sasl.opening import derived_secret, user_credentials
 from tailrace.net.tls.handshakes import open_handshakes
 from tailrace.printable import printable
-from tailrace.runtime.insecure_listeners import admin_protocol
 from tailrace.runtime.role import Environment
 from tailrace_gateway.gateway import Gateway
 from tailrace_gateway.rest.access.rest_access import FailedLogin, Login, RestAccess
@@ -22,10 +22,10 @@ _WHY_CHARS = 256
 
 def open_access(config: Config, gateway: Gateway, environment: Environment) -> RestAccess:
     """By admin.security.protocol. Raises ConfigError."""
-    protocol = admin_protocol(config)
+    port = admin_listener(config)
     return RestAccess(
-        open_handshakes(config, environment.clock, environment.log, protocol) if encrypts(protocol) else None,
-        _login(config, gateway, environment) if logs_in(protocol) else None,
+        open_handshakes(port.tls, port.principal_rules, environment.clock, environment.log),
+        _login(config, gateway, environment) if logs_in(port.security_protocol) else None,
         gateway.authorizer,
         environment.log,
     )

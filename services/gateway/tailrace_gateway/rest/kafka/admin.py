@@ -131,7 +131,7 @@ class GatewayAdmin:
         broker = self._gateway.image.brokers.get(node_id)
         identity = Identity(advertised_host=host, base_port=base_port, node_id=node_id)
         found = None if broker is None else self._gateway.endpoint_of(broker, identity)
-        return found or (host, base_port + node_id)
+        return found or identity.endpoint_of(node_id)
 
     async def ask_controller(
         self, message: ApiMessage, version: int | None = None, timeout_ms: int | None = None

@@ -1,0 +1,1 @@
+"""The listeners of clients, from the configuration."""
