@@ -137,6 +137,10 @@ def test_every_command_runs_where_only_the_wheel_is_installed(installed: Callabl
             said = there.run("tailrace", *line, status=int(path in REFUSED))
             assert "Traceback" not in said and "No module named" not in said, (line, said)
         there.run("tailrace", "status")
+        assert "the record is read back" in there.run("tailrace", "doctor", "--write")
+        for measured in ("produce", "consume", "end-to-end"):
+            said = there.run("tailrace", "perf", measured, "-t", "orders", "--num-records", "20")
+            assert said.startswith("20 records "), said
         there.run("tailrace", "quota", "top")
         there.run("tailrace", "health", "--data", cluster.data_dir)
         segment = next((cluster.data_dir / "broker-0" / "zstd-0").glob("*.log"))
@@ -144,7 +148,19 @@ def test_every_command_runs_where_only_the_wheel_is_installed(installed: Callabl
         assert "is in use" in there.run("tailrace", "verify-log", segment.parent, status=2)
         assert "tailrace" in there.run("tailrace", "completion", "bash")
         assert "tailrace[tables]" in there.run("tailrace", "table", "run", "--target", there.folder, status=1)
-        tried = {*ASKING, "completion", "status", "quota top", "health", "dump-log", "verify-log", "up", "table run"}
+        tried = {
+            *ASKING,
+            "completion",
+            "status",
+            "quota top",
+            "health",
+            "dump-log",
+            "verify-log",
+            "up",
+            "table run",
+            "doctor",
+        }
+        tried |= {"perf produce", "perf consume", "perf end-to-end"}
         assert set(command_names()) - tried == ELSEWHERE
 
 

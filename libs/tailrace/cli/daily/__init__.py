@@ -28,11 +28,13 @@ _DAILY: Final = "tailrace.cli.daily"
 _WITHOUT_OUTPUT: Final = ("completion",)  # it prints a program for a shell
 _USERS: Final = "tailrace.cli.secure.users"
 _FILES: Final = "tailrace.cli.files"
+_ASKING: Final = (_DAILY, _USERS, "tailrace.cli.doctor", "tailrace.cli.perf")  # which have --timeout
 _ELSEWHERE: Final = "these start before typer is loaded (command.py); they are here for --help alone"
 COMMANDS: Final = {
     "up": Command(_ELSEWHERE, "", "Start a whole cluster on this machine."),
     "status": Command(f"{_DAILY}.status", "status", "Show a cluster and this machine's processes on one screen."),
     "health": Command(_ELSEWHERE, "", "Say by the exit code if the processes of a directory are well."),
+    "doctor": Command("tailrace.cli.doctor.command", "doctor", "Say step by step what a client would be told."),
     "topic": Command(f"{_DAILY}.topics", "app", "Topics and their partitions."),
     "produce": Command(f"{_DAILY}.records.produce", "produce", "Write each line of stdin as one record."),
     "consume": Command(f"{_DAILY}.records.consume", "consume", "Print each record's value as one line."),
@@ -40,6 +42,7 @@ COMMANDS: Final = {
     "transaction": Command(
         f"{_DAILY}.transactions.commands", "app", "Transactions: show them, find those that hang, end one."
     ),
+    "perf": Command("tailrace.cli.perf.command", "app", "Measure writing, reading, and the way of a record."),
     "table": Command("tailrace.cli.table.command", "app", "Topics as tables of Delta Lake."),
     "config": Command(f"{_DAILY}.configs", "app", "Configs of topics and brokers."),
     "user": Command(_USERS, "app", "Users that log in with a password."),
@@ -96,7 +99,7 @@ def _loaded(name: str) -> Any:
         found = alone
     made = typer.main.get_command(found)
     _add_short_help(made)
-    if command.module.startswith((_DAILY, _USERS)):
+    if command.module.startswith(_ASKING):
         from tailrace.cli.daily.deadline import add_timeout
 
         add_timeout(made)

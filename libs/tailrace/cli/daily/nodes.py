@@ -29,7 +29,7 @@ from tailrace.wire.response_errors import response_errors
 
 _TIMEOUT_MS = 30_000
 _CONNECT_MS = 10_000
-_CLIENT_ID = "tailrace-cli"
+CLIENT_ID: Final = "tailrace-cli"
 T = TypeVar("T")
 _MARKS = ("log.dir.pressure.slow.bytes", "log.dir.pressure.refuse.bytes")
 NO_ID: Final = UUID(int=0)  # of a topic that is named
@@ -98,6 +98,7 @@ class Nodes:
         settings: ClientSettings = PLAINTEXT,
         *,
         lasting: bool = False,
+        client_id: str = CLIENT_ID,
     ) -> None:
         """starting: whether the bootstrap address will listen soon, so that a refused connection is no answer yet.
 
@@ -107,6 +108,8 @@ class Nodes:
         self.deadline = Deadline(self.clock, lasting=lasting)
         self._starting = starting
         self._settings = settings
+        self._client_id = client_id
+        self.throttle_time_ms = 0  # the most that an answer said (KIP-219)
         self._runner = asyncio.Runner()
         self._bootstrap = [Address.parse(text.strip()) for text in bootstrap.split(",")]
         self._clients: dict[Address, Client] = {}
@@ -178,6 +181,7 @@ class Nodes:
                 tried = TimeoutError(f"no answer from {target} in time; `tailrace status` shows what is wrong")
             else:
                 self._advertised.update(advertised(answer))
+                self.throttle_time_ms = max(self.throttle_time_ms, getattr(answer, "throttle_time_ms", 0))
                 return answer
         assert tried is not None
         raise tried
@@ -193,7 +197,7 @@ class Nodes:
 
     def _client(self, at: Address) -> Client:
         if at not in self._clients:
-            self._clients[at] = Client(at, _CLIENT_ID, tls=self._settings.tls, login=self._settings.login)
+            self._clients[at] = Client(at, self._client_id, tls=self._settings.tls, login=self._settings.login)
         return self._clients[at]
 
     def check(self, at: Address) -> None:
@@ -446,14 +450,18 @@ def _known(size_bytes: int) -> int | None:
 
 
 @contextmanager
-def nodes(bootstrap: str | None, *, settings: ClientSettings | None = None, lasting: bool = False) -> Iterator[Nodes]:
+def nodes(
+    bootstrap: str | None, *, settings: ClientSettings | None = None, lasting: bool = False, client_id: str = CLIENT_ID
+) -> Iterator[Nodes]:
     """The cluster; refusals end the command with one sentence and status 1. lasting: as Nodes has it.
 
     settings: else those of --command-config.
     """
     where = address(bootstrap)
     try:
-        opened = Nodes(where, partial(runs_here, where), settings or command_settings(), lasting=lasting)
+        opened = Nodes(
+            where, partial(runs_here, where), settings or command_settings(), lasting=lasting, client_id=client_id
+        )
     except ValueError as wrong:
         raise typer.BadParameter(str(wrong)) from None
     try:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from tailrace.cli.daily.connection import counted, local_time, say
 from tailrace.cli.daily.groups.cluster import GroupInCluster
@@ -84,29 +84,30 @@ def _print(look: GroupLag, *, with_trend: bool) -> None:
     at = f"{local_time(round(look.now_ms))}  " if with_trend else ""
     if not is_json():
         say(f"{at}{printable(look.group_id)}: {counted(look.total, 'record')} behind{oldest}")
-    data = _data(look)
-    show(data["partitions"], _WITH_TREND if with_trend else _COLUMNS, cells=_CELLS, data=data)
-
-
-def _data(look: GroupLag) -> dict[str, Any]:
-    """In the REST API's names."""
-    return {
+    rows = _rows(look)
+    data = {
         "consumer_group_id": look.group_id,
         "total_lag": look.total,
         "max_lag_seconds": look.oldest_s,
-        "partitions": [
-            {
-                "topic_name": row.topic,
-                "partition_id": row.partition,
-                "consumer_id": row.member and row.member.member_id,
-                "client_id": row.member and row.member.client_id,
-                "current_offset": row.current_offset,
-                "log_end_offset": row.log_end_offset,
-                "lag": row.lag,
-                "lag_seconds": row.seconds(look.now_ms),
-                "next_timestamp_ms": row.next_timestamp_ms,
-                "lag_trend": look.trends[row.topic, row.partition],
-            }
-            for row in look.rows
-        ],
+        "partitions": rows,
     }
+    show(rows, _WITH_TREND if with_trend else _COLUMNS, cells=_CELLS, data=data)
+
+
+def _rows(look: GroupLag) -> list[dict[str, object]]:
+    """In the REST API's names."""
+    return [
+        {
+            "topic_name": row.topic,
+            "partition_id": row.partition,
+            "consumer_id": row.member and row.member.member_id,
+            "client_id": row.member and row.member.client_id,
+            "current_offset": row.current_offset,
+            "log_end_offset": row.log_end_offset,
+            "lag": row.lag,
+            "lag_seconds": row.seconds(look.now_ms),
+            "next_timestamp_ms": row.next_timestamp_ms,
+            "lag_trend": look.trends[row.topic, row.partition],
+        }
+        for row in look.rows
+    ]

@@ -1,0 +1,1 @@
+"""`tailrace doctor`: what a client would be told, step by step."""
