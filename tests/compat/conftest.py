@@ -1,16 +1,15 @@
 """Fixtures of the compat scripts: a target, a client of each library, a topic of one's own."""
 
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
 from compat.version_table import Stage
-from support import java_tools
+from support import java_tools, on_kafka
 from support.clients import CLIENTS, Client, client_class, connect
 from support.garbage import collect_quietly, ignore_unclosed
 from support.java_tools import JavaTools
-from support.plugin import leave_out
+from support.plugin import TARGETS, leave_out
 from support.stage import unique
 from support.targets import Target
 
@@ -29,10 +28,20 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "needs(*methods): calls that not every client library has")
+    if config.getoption("--record-kafka"):
+        config.pluginmanager.register(on_kafka.Recorder(), "tailrace-on-kafka")
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    ignore_unclosed(items, Path(__file__).parent)
+@pytest.hookimpl(trylast=True)  # behind -k
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    ignore_unclosed(items, on_kafka.COMPAT)
+    writes = any(map(config.getoption, ("--write-compatibility", "--write-story", "--rewrite-golden")))
+    if config.getoption("--targets") == ",".join(TARGETS) and not writes:
+        known = on_kafka.known(on_kafka.count(items))
+        left_out = [item for item in items if item.path in known and on_kafka.is_on_kafka(item)]
+        config.hook.pytest_deselected(items=left_out)
+        gone = set(left_out)
+        items[:] = [item for item in items if item not in gone]
 
 
 def pytest_sessionfinish() -> None:

@@ -27,6 +27,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("compat")
     group.addoption("--targets", default=",".join(TARGETS), help="comma list of " + ", ".join((*TARGETS, *ON_DEMAND)))
     group.addoption("--rewrite-golden", action="store_true", help="accept Kafka's answers as the golden ones")
+    group.addoption("--record-kafka", action="store_true", help="note which scripts have passed on Kafka as they are")
     group.addoption("--write-compatibility", action="store_true", help="write docs/compatibility.md from this run")
     group.addoption(
         "--write-story", action="store_true", help="keep the textbook test's answers for docs/replication.md"
