@@ -71,6 +71,14 @@ LAYERS = {
             ),
         ),
     ),
+    # Its parts are the longest: they begin early, or the other slots would have nothing left to do beside them.
+    "spark": Layer(
+        "the stock Spark connector and the jobs of spark/",
+        tools=("java", "mvn"),
+        extra="spark-tests",
+        jars=jars.connector_jars,
+        apart=(tests_of("spark", "logs/ demo suggestions"),),
+    ),
     "unit": Layer(
         "pure files and tables; seconds",
         apart=tuple(tests_of("unit", names) for names in ("broker/", "gateway/ log/", "net/ controller/ cli/")),
@@ -83,13 +91,6 @@ LAYERS = {
     "sim": Layer("real decisions in a seeded world of faults", apart=(tests_of("sim", "log/"),)),
     "abuse": Layer(
         "one client's largest and worst requests beside everybody else's; --scale 1 for full sizes, --seed, --requests"
-    ),
-    "spark": Layer(
-        "the stock Spark connector and the jobs of spark/",
-        tools=("java", "mvn"),
-        extra="spark-tests",
-        jars=jars.connector_jars,
-        apart=(tests_of("spark", "logs/ demo suggestions"),),
     ),
     "compat": Layer(
         "real clients against Tailrace and Apache Kafka",
