@@ -84,7 +84,7 @@ PURE_FILES = (
     "services/coordinator/tailrace_coordinator/transactions/state.py",
     "services/gateway/tailrace_gateway/cluster_state.py",
     "services/gateway/tailrace_gateway/relay/refused_batches.py",
-    "services/gateway/tailrace_gateway/rest/json_objects.py",
+    "services/gateway/tailrace_gateway/rest/records/json_objects.py",
 )
 # Value-like: no I/O, no clock, no randomness, no event loop.
 VALUE_MODULES = frozenset(

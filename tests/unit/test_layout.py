@@ -53,8 +53,6 @@ ABOUT_MORE = {
     "coordinator/handlers/test_transaction_windows.py",
     "coordinator/handlers/test_transactions.py",
     "coordinator/handlers/test_without_an_image.py",
-    "gateway/rest/test_log_dir_moves.py",
-    "gateway/rest/test_replication.py",
 }
 NOT_OF_THE_PRODUCT = ("bench", "docs", "support")  # folders of tests/unit for docs and for folders of tests
 EXCUSE = "noqa: " + "SLF001"

@@ -39,7 +39,7 @@ from tailrace_gateway.listener import GatewayListener, InternalListener
 from tailrace_gateway.metrics import GatewayMetrics
 from tailrace_gateway.rest.access.opening import open_access
 from tailrace_gateway.rest.access.rest_access import RestAccess
-from tailrace_gateway.rest.kafka.admin import GatewayAdmin
+from tailrace_gateway.rest.admin import GatewayAdmin
 from tailrace_gateway.versions import ServedVersions
 
 # With a second for REST requests under way, a stop takes two at most, whoever is away.

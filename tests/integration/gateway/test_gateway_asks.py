@@ -12,7 +12,7 @@ from tailrace.net.address import Address
 from tailrace.wire import codec
 from tailrace.wire import messages as m
 from tailrace_gateway.gateway import GatewayLimits
-from tailrace_gateway.rest.kafka.admin import GatewayAdmin
+from tailrace_gateway.rest.admin import GatewayAdmin
 
 BROKER, TOPIC, LOGGER = 4, 2, 8
 

@@ -14,7 +14,7 @@ from tailrace.wire import codec
 from tailrace.wire import messages as m
 from tailrace.wire.apis import ApiKey
 from tailrace_gateway.gateway import GatewayLimits
-from tailrace_gateway.rest.kafka.admin import GatewayAdmin
+from tailrace_gateway.rest.admin import GatewayAdmin
 
 ASKED = [
     (m.MetadataRequest(topics=None), 12),

@@ -17,7 +17,7 @@ from tailrace.wire.refuse import refuse
 from tailrace_gateway.forward.controller import READ_ONLY
 from tailrace_gateway.gateway import GatewayLimits
 from tailrace_gateway.relay.routes import ROUTES, Route
-from tailrace_gateway.rest.kafka.admin import GatewayAdmin
+from tailrace_gateway.rest.admin import GatewayAdmin
 
 
 async def created(header: Any, frame: bytes, writer: asyncio.StreamWriter) -> None:

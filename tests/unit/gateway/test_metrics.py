@@ -21,7 +21,7 @@ from tailrace.runtime.clock import SystemClock
 from tailrace_gateway.answering import AnsweringGateway
 from tailrace_gateway.gateway import Advertised, GatewayLimits, Parts
 from tailrace_gateway.metrics import MOST_SOFTWARE, GatewayMetrics
-from tailrace_gateway.rest.kafka.admin import GatewayAdmin
+from tailrace_gateway.rest.admin import GatewayAdmin
 
 
 @pytest.fixture

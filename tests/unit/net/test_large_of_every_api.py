@@ -41,7 +41,7 @@ DIRECT = {
     "services/coordinator/tailrace_coordinator/shards/partition_log.py": "the answer to a Produce of one partition",
     "services/gateway/tailrace_gateway/forward/broker_away.py": "inside over_rows",
     "services/gateway/tailrace_gateway/forward/coordinator.py": "a refusal that has no rows",
-    "services/gateway/tailrace_gateway/rest/kafka/admin.py": "a question about one partition",
+    "services/gateway/tailrace_gateway/rest/admin.py": "a question about one partition",
     "services/gateway/tailrace_gateway/answering.py": "the preamble and ApiVersions",
     "services/gateway/tailrace_gateway/clients/handover.py": "a question about one connection",
     "services/gateway/tailrace_gateway/relay/node.py": "the preamble, and a Produce answer of at most 32 KiB",

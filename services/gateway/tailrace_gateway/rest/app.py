@@ -13,30 +13,28 @@ from tailrace_gateway.rest.access.login import LoginRequired
 from tailrace_gateway.rest.access.rest_access import OPEN, RestAccess
 from tailrace_gateway.rest.acls import routes as acls
 from tailrace_gateway.rest.backend import AdminBackend
+from tailrace_gateway.rest.brokers import routes as brokers
+from tailrace_gateway.rest.clusters import routes as clusters
+from tailrace_gateway.rest.compaction import routes as compaction
+from tailrace_gateway.rest.configs import routes as configs
 from tailrace_gateway.rest.console import assets, events
 from tailrace_gateway.rest.console.hub import Hubs
 from tailrace_gateway.rest.elections import routes as elections
+from tailrace_gateway.rest.groups import routes as groups
 from tailrace_gateway.rest.hosts import HostCheck, HostRules
 from tailrace_gateway.rest.limits import RestLimits
-from tailrace_gateway.rest.models import NewRecord
+from tailrace_gateway.rest.log_dirs import routes as log_dirs
+from tailrace_gateway.rest.producers import routes as producers
+from tailrace_gateway.rest.quotas import routes as quotas
 from tailrace_gateway.rest.reading import offsets
 from tailrace_gateway.rest.reading import routes as reading
 from tailrace_gateway.rest.reading.places import ReadingPlaces
-from tailrace_gateway.rest.routes import (
-    brokers,
-    clusters,
-    compaction,
-    configs,
-    groups,
-    log_dirs,
-    producers,
-    quotas,
-    records,
-    replication,
-    topics,
-    transactions,
-)
+from tailrace_gateway.rest.records import routes as records
+from tailrace_gateway.rest.records.models import NewRecord
+from tailrace_gateway.rest.replication import routes as replication
 from tailrace_gateway.rest.scope import Services
+from tailrace_gateway.rest.topics import routes as topics
+from tailrace_gateway.rest.transactions import routes as transactions
 from tailrace_gateway.rest.users import routes as users
 
 # Everything the pages need is here: nothing is loaded from elsewhere, and nobody may frame them.

@@ -12,8 +12,9 @@ from tailrace.metadata.moves import Partition
 from tailrace.wire.apis import ApiKey
 from tailrace_gateway.rest.elections import kafka as elections
 from tailrace_gateway.rest.errors import translate, unknown_topic
+from tailrace_gateway.rest.groups.models import SomePartitions
 from tailrace_gateway.rest.limits import LimitedRoute
-from tailrace_gateway.rest.models import Listing, Rows, SomePartitions, Wanted
+from tailrace_gateway.rest.models import Listing, Rows, Wanted
 from tailrace_gateway.rest.scope import ClusterScope, InCluster
 
 router = APIRouter(route_class=LimitedRoute, prefix="/v3/clusters/{cluster_id}", tags=["Replication"])

@@ -13,12 +13,12 @@ from tailrace.errors import ErrorCode
 from tailrace.reading.start import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP
 from tailrace.wire.messages import DeleteRecordsRequest
 from tailrace_gateway.rest.errors import check, plain
-from tailrace_gateway.rest.kafka.groups import log_offsets
+from tailrace_gateway.rest.groups.kafka import log_offsets
 from tailrace_gateway.rest.limits import LimitedRoute
 from tailrace_gateway.rest.models import Int64, Listing, Metadata, Rows, Wanted
 from tailrace_gateway.rest.reading.models import PARTITIONS_MAX
-from tailrace_gateway.rest.routes.topics import partition_or_404
 from tailrace_gateway.rest.scope import ClusterScope, InCluster
+from tailrace_gateway.rest.topics.routes import partition_or_404
 
 router = APIRouter(route_class=LimitedRoute, prefix="/v3/clusters/{cluster_id}/topics/{topic_name}", tags=["Records"])
 _DELETE_RECORDS_VERSION: Final = 2

@@ -29,9 +29,13 @@ from tailrace_gateway.rest.access.permitted import RULES, PermittedAdmin
 from tailrace_gateway.rest.access.rest_access import RestAccess
 from tailrace_gateway.rest.app import create_app
 from tailrace_gateway.rest.backend import AdminBackend
+from tailrace_gateway.rest.groups import kafka as groups
+from tailrace_gateway.rest.groups import offset_resets
+from tailrace_gateway.rest.groups.models import ResetWish
 from tailrace_gateway.rest.hosts import HostRules
-from tailrace_gateway.rest.kafka import groups, offset_resets, reassignments, records, transactions
-from tailrace_gateway.rest.models import ResetWish
+from tailrace_gateway.rest.records import kafka as records
+from tailrace_gateway.rest.replication import reassignments
+from tailrace_gateway.rest.transactions import kafka as transactions
 
 ALICE = "User:alice"
 CLUSTER = "kafka-cluster"

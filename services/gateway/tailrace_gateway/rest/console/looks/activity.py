@@ -9,8 +9,8 @@ from tailrace.quota.entity import QuotaEntity
 from tailrace_gateway.rest.backend import AdminBackend
 from tailrace_gateway.rest.console.hub import LookResult
 from tailrace_gateway.rest.console.rows import Row
-from tailrace_gateway.rest.kafka import quotas as usage
-from tailrace_gateway.rest.kafka import transactions as opened
+from tailrace_gateway.rest.quotas import kafka as usage
+from tailrace_gateway.rest.transactions import kafka as opened
 
 LOOK_MS: Final = 3_000
 _IMAGE_MS: Final = 500  # an image that is the same costs nothing

@@ -12,7 +12,7 @@ from tailrace_gateway.rest.backend import AdminBackend
 from tailrace_gateway.rest.console.hub import LookResult
 from tailrace_gateway.rest.console.rows import Row
 from tailrace_gateway.rest.errors import RestError
-from tailrace_gateway.rest.kafka import groups
+from tailrace_gateway.rest.groups import kafka as groups
 
 GROUPS_MS: Final = 3_000
 NAMED_MAX: Final = 6

@@ -13,8 +13,9 @@ from tailrace_gateway.cluster_state import BrokerStatus, ClusterState
 from tailrace_gateway.rest.backend import AdminBackend
 from tailrace_gateway.rest.console.hub import LookResult
 from tailrace_gateway.rest.console.rows import Row
-from tailrace_gateway.rest.kafka import log_dirs as dirs
-from tailrace_gateway.rest.kafka import reassignments, space
+from tailrace_gateway.rest.log_dirs import kafka as dirs
+from tailrace_gateway.rest.log_dirs import space
+from tailrace_gateway.rest.replication import reassignments
 
 LOOK_MS: Final = 2_000
 ANSWER_MS: Final = 2_000  # with LOOK_MS less than the six seconds within which a silent role is named

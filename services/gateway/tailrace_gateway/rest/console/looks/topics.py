@@ -20,7 +20,7 @@ from tailrace_gateway.rest.backend import READ_TIMEOUT_MS, AdminBackend
 from tailrace_gateway.rest.console.hub import LookResult
 from tailrace_gateway.rest.console.rows import Row
 from tailrace_gateway.rest.errors import unknown_topic
-from tailrace_gateway.rest.kafka.groups import LIST_OFFSETS_VERSION
+from tailrace_gateway.rest.groups.kafka import LIST_OFFSETS_VERSION
 
 EARLIEST: Final = -2
 IMAGE_MS: Final = 500  # an image that is the same costs nothing

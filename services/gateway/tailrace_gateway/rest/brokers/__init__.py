@@ -1,0 +1,1 @@
+"""Brokers over HTTP."""

@@ -1,0 +1,1 @@
+"""What compaction did, over HTTP."""

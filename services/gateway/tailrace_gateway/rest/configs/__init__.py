@@ -1,0 +1,1 @@
+"""Configs over HTTP."""

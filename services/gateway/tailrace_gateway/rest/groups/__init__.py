@@ -1,0 +1,1 @@
+"""Groups, their lags and offsets over HTTP."""

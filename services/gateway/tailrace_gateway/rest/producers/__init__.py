@@ -1,0 +1,1 @@
+"""Producers of partitions over HTTP."""

@@ -1,0 +1,1 @@
+"""Quotas over HTTP."""

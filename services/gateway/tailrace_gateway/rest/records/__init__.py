@@ -1,0 +1,1 @@
+"""Records that are written over HTTP."""

@@ -1,0 +1,1 @@
+"""Reassignments and the cluster's status over HTTP."""
