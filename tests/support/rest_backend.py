@@ -11,20 +11,22 @@ from support.metadata import after
 from support.records_field import iterate_all
 from tailrace.config import Config
 from tailrace.errors import ErrorCode
-from tailrace.kafka.features import SECURITY_VERSION
+from tailrace.kafka.features import SECURITY_VERSION, SUPPORTED
 from tailrace.kafka.topics import GROUP_METADATA_TOPIC
 from tailrace.log.directory.disk_pressure import AUTOMATIC, Marks, marks
 from tailrace.metadata.image import BrokerImage, MetadataImage, PartitionImage, ServiceImage, TopicImage
+from tailrace.metadata.records import BrokerFeature
 from tailrace.records.record import Record, build
 from tailrace.wire import messages as m
 from tailrace.wire.apis import ApiKey
 from tailrace.wire.hot.producers import PartitionProducers
-from tailrace_controller.decide import acls, elect_leaders, user_scram_credentials
+from tailrace_controller.decide import acls, elect_leaders, features, user_scram_credentials
 from tailrace_controller.decide.controller_result import ControllerResult
 from tailrace_gateway.cluster_state import ClusterState, state_of
 from tailrace_gateway.rest.backend import ControllerView, T
 
 _NAMES = UUID(int=1)
+_ALL = tuple(BrokerFeature(name, *levels) for name, levels in SUPPORTED.items())
 _ASK_TIMEOUT_MS = 10_000
 _CONFIG = Config.load("controller")
 _DEFAULT_CONFIGS = {"retention.ms": "604800000", "max.message.bytes": "1048588", "ssl.keystore.password": None}
@@ -62,7 +64,7 @@ class MemoryBackend:
     """An AdminBackend whose cluster is these attributes. fail_next is raised by the next question."""
 
     def __init__(self, brokers: int = 1) -> None:
-        images = {n: BrokerImage(n, 1, UUID(int=n + 1), fenced=False) for n in range(brokers)}
+        images = {n: BrokerImage(n, 1, UUID(int=n + 1), fenced=False, features=_ALL) for n in range(brokers)}
         self._image = MetadataImage(
             cluster_id="memory",
             brokers=images,
@@ -81,6 +83,7 @@ class MemoryBackend:
         self.cleaned: dict[int, list[Any]] = {}  # by broker: rows of DescribeCleaner
         self.opened: dict[int, list[Any]] = {}  # by broker: rows of DescribeOpenTransactions
         self.described = PartitionProducers(0, 0)  # what DescribeProducers finds
+        self.gone: set[str] = set()  # topics of the image that are deleted already
         self.silent_roles: set[tuple[str, int]] = set()  # role and id of services that do not answer
         self.silent: set[int] = set()  # brokers that do not answer
         self.with_broken_disk = {0}
@@ -215,7 +218,19 @@ class MemoryBackend:
         if not request.validate_only:
             self.set_topic(wanted.name, count)
             self.configs[2, wanted.name] = {pair.name: pair.value for pair in wanted.configs}
-        made = row(name=wanted.name, topic_id=uuid5(_NAMES, wanted.name), num_partitions=count, replication_factor=1)
+        configs = [
+            row.CreatableTopicConfigs(
+                name=name, value=value, read_only=False, config_source=_DEFAULT_SOURCE, is_sensitive=value is None
+            )
+            for name, value in _DEFAULT_CONFIGS.items()
+        ]
+        made = row(
+            name=wanted.name,
+            topic_id=uuid5(_NAMES, wanted.name),
+            num_partitions=count,
+            replication_factor=1,
+            configs=configs,
+        )
         return m.CreateTopicsResponse(topics=[made])
 
     def _on_CreatePartitionsRequest(self, request: Any) -> Any:
@@ -339,9 +354,13 @@ class MemoryBackend:
         return m.AlterReplicaLogDirsResponse(results=rows)
 
     def _on_DescribeConfigsRequest(self, request: Any) -> Any:
-        (wanted,) = request.resources
-        overrides = self.configs.get((wanted.resource_type, wanted.resource_name), {})
+        return m.DescribeConfigsResponse(results=[self._described(wanted) for wanted in request.resources])
+
+    def _described(self, wanted: Any) -> Any:
         row = m.DescribeConfigsResponse.DescribeConfigsResult
+        if wanted.resource_name in self.gone:
+            return row(error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, resource_name=wanted.resource_name, configs=[])
+        overrides = self.configs.get((wanted.resource_type, wanted.resource_name), {})
         configs = [
             row.DescribeConfigsResourceResult(
                 name=name,
@@ -354,22 +373,24 @@ class MemoryBackend:
             for name, default in _DEFAULT_CONFIGS.items()
             if wanted.configuration_keys is None or name in wanted.configuration_keys
         ]
-        return m.DescribeConfigsResponse(results=[row(resource_name=wanted.resource_name, configs=configs)])
+        return row(resource_name=wanted.resource_name, configs=configs)
 
     def _on_IncrementalAlterConfigsRequest(self, request: Any) -> Any:
-        (wanted,) = request.resources
+        responses = [self._altered(wanted, request.validate_only) for wanted in request.resources]
+        return m.IncrementalAlterConfigsResponse(responses=responses)
+
+    def _altered(self, wanted: Any, validate_only: bool) -> Any:
         row = m.IncrementalAlterConfigsResponse.AlterConfigsResourceResponse
         unknown = [change.name for change in wanted.configs if change.name not in _DEFAULT_CONFIGS]
         if unknown:
-            refused = row(error_code=ErrorCode.INVALID_CONFIG, error_message=f"Unknown config {unknown[0]}")
-            return m.IncrementalAlterConfigsResponse(responses=[refused])
+            return row(error_code=ErrorCode.INVALID_CONFIG, error_message=f"Unknown config {unknown[0]}")
         overrides = self.configs.setdefault((wanted.resource_type, wanted.resource_name), {})
-        for change in [] if request.validate_only else wanted.configs:
+        for change in [] if validate_only else wanted.configs:
             if change.config_operation == 1:
                 overrides.pop(change.name, None)
             else:
                 overrides[change.name] = change.value
-        return m.IncrementalAlterConfigsResponse(responses=[row(resource_name=wanted.resource_name)])
+        return row(resource_name=wanted.resource_name)
 
     def set_quotas(self, quotas: dict[Any, Any]) -> None:
         self._image = replace(self._image, quotas=quotas)
@@ -405,6 +426,9 @@ class MemoryBackend:
 
     def _on_DeleteAclsRequest(self, request: Any) -> Any:
         return self._applied(acls.delete(self._image, request))
+
+    def _on_UpdateFeaturesRequest(self, request: Any) -> Any:
+        return self._applied(features.update(self._image, request, 0))
 
     def _on_AlterUserScramCredentialsRequest(self, request: Any) -> Any:
         return self._applied(user_scram_credentials.alter(self._image, request))

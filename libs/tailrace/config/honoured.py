@@ -176,6 +176,8 @@ BROKER_KEYS = {
         "transactional.id.expiration.ms",
     ),
     "tailrace_gateway.app": (
+        "access.control.allow.methods",
+        "access.control.allow.origin",
         "admin.allowed.hosts",
         "admin.port",
         "auto.create.topics.enable",

@@ -6,6 +6,8 @@ from tailrace.config.validators import Value
 class Values:
     def __init__(self, values: Mapping[str, Value]) -> None: ...
 
+    access_control_allow_methods: tuple[str, ...]
+    access_control_allow_origin: tuple[str, ...]
     add_partitions_to_txn_retry_backoff_max_ms: int
     add_partitions_to_txn_retry_backoff_ms: int
     admin_allowed_hosts: tuple[str, ...]

@@ -40,6 +40,7 @@ from tailrace_gateway.metrics import GatewayMetrics
 from tailrace_gateway.rest.access.opening import open_access
 from tailrace_gateway.rest.access.rest_access import RestAccess
 from tailrace_gateway.rest.admin import GatewayAdmin
+from tailrace_gateway.rest.cross_origin import CrossOrigin
 from tailrace_gateway.versions import ServedVersions
 
 # With a second for REST requests under way, a stop takes two at most, whoever is away.
@@ -239,6 +240,9 @@ class Rest:
             self._environment.random,
             own_names=own_names(self._listeners),
             allowed_hosts=self._config.admin_allowed_hosts,
+            cross_origin=CrossOrigin(
+                self._config.access_control_allow_origin, self._config.access_control_allow_methods
+            ),
             access=self._access,
         )
         address: str = await stack.enter_async_context(opened)

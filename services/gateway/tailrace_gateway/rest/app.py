@@ -6,6 +6,8 @@ from importlib.resources import files
 from random import Random
 
 from fastapi import FastAPI, Response
+from starlette.middleware.cors import CORSMiddleware
+from starlette.middleware.gzip import GZipMiddleware
 
 from tailrace.clock import Clock
 from tailrace_gateway.rest import errors, paths
@@ -20,6 +22,7 @@ from tailrace_gateway.rest.configs import routes as configs
 from tailrace_gateway.rest.console import assets, events
 from tailrace_gateway.rest.console.hub import Hubs
 from tailrace_gateway.rest.elections import routes as elections
+from tailrace_gateway.rest.features import routes as features
 from tailrace_gateway.rest.groups import routes as groups
 from tailrace_gateway.rest.hosts import HostCheck, HostRules
 from tailrace_gateway.rest.limits import RestLimits
@@ -29,6 +32,7 @@ from tailrace_gateway.rest.quotas import routes as quotas
 from tailrace_gateway.rest.reading import offsets
 from tailrace_gateway.rest.reading import routes as reading
 from tailrace_gateway.rest.reading.places import ReadingPlaces
+from tailrace_gateway.rest.records import batch
 from tailrace_gateway.rest.records import routes as records
 from tailrace_gateway.rest.records.models import NewRecord
 from tailrace_gateway.rest.replication import routes as replication
@@ -49,6 +53,9 @@ _PAGES = {
     "/static/docs.js": ("docs.js", "text/javascript"),
     "/static/page.css": ("page.css", "text/css"),
 }
+_SMALL_BYTES = 1 << 10  # an answer that is sent as it is
+_LEVEL = 1  # of gzip: JSON shrinks to a tenth by the cheapest
+_CORS_HEADERS = ("Authorization", "Last-Event-ID")  # no cookies: a page of another origin logs in itself
 _ABOUT = "Administration of a Tailrace cluster over HTTP, in the shape of Confluent's REST API v3."
 
 
@@ -70,10 +77,12 @@ def create_app(
         producers,
         topics,
         configs,
+        features,
         groups,
         transactions,
         quotas,
         records,
+        batch,
         acls,
         users,
         reading,
@@ -86,11 +95,20 @@ def create_app(
         _add_page(app, path)
     assets.install(app)
     errors.install(app)
+    app.add_middleware(GZipMiddleware, minimum_size=_SMALL_BYTES, compresslevel=_LEVEL)
     paths.install(app)
     _with_records(app)
     if access.login is not None:
         app.add_middleware(LoginRequired, login=access.login, clock=clock)
     app.add_middleware(RestLimits)
+    if hosts.cross_origin.origins:
+        app.add_middleware(
+            CORSMiddleware,
+            allow_origins=hosts.cross_origin.origins,
+            allow_methods=hosts.cross_origin.methods,
+            allow_headers=_CORS_HEADERS,
+            expose_headers=("Location",),
+        )
     app.add_middleware(HostCheck, rules=hosts)  # the last that is added sees a request first
     return app
 

@@ -9,7 +9,7 @@ from http import HTTPStatus
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 from starlette.exceptions import HTTPException
 from starlette.routing import Match, Route
 from starlette.types import Send
@@ -72,6 +72,13 @@ _SENTENCES = {
     ErrorCode.GROUP_ID_NOT_FOUND: "The group id does not exist.",
     ErrorCode.NON_EMPTY_GROUP: "The group is not empty.",
 }
+
+
+class ErrorBody(BaseModel):
+    """What is answered instead of a success."""
+
+    error_code: int
+    message: str
 
 
 class RestError(Exception):
@@ -166,6 +173,12 @@ async def _answer(request: Request, error: Exception) -> JSONResponse:
     return JSONResponse(body_of(refusal), status_code=refusal.status, headers=refusal.headers)
 
 
+async def _answer_fault(request: Request, error: Exception) -> JSONResponse:
+    """The answer to a fault of this program; the server raises it again, and logs it."""
+    reason = "HTTP 500 Internal Server Error: the gateway's log has the reason."
+    return JSONResponse(body_of(plain(HTTPStatus.INTERNAL_SERVER_ERROR, reason)), HTTPStatus.INTERNAL_SERVER_ERROR)
+
+
 def _methods_of(request: Request) -> set[str]:
     """What the path of the request can be asked by: each route knows its own methods alone."""
     routes = [route for route in request.app.routes if isinstance(route, Route)]
@@ -191,3 +204,4 @@ def install(app: FastAPI) -> None:
     handler: Callable[[Request, Exception], Awaitable[JSONResponse]] = _answer
     for kind in (RestError, ApiError, TimeoutError, ConnectionError, HTTPException, RequestValidationError):
         app.add_exception_handler(kind, handler)
+    app.add_exception_handler(Exception, _answer_fault)

@@ -13,9 +13,9 @@ from ipaddress import ip_address
 
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from tailrace_gateway.rest.cross_origin import ANY, NO_OTHERS, CrossOrigin
 from tailrace_gateway.rest.errors import refuse
 
-ANY = "*"
 _AUTHORITY = re.compile(r"(?P<host>\[[0-9a-f:.]+\]|[^\[\]:/@?#\s]+)(:\d{1,5})?")
 _LOCAL = "localhost"
 
@@ -38,7 +38,10 @@ def is_address(host: str) -> bool:
 class HostRules:
     """`own` are names of this machine, `allowed` those of admin.allowed.hosts, which may also be an Origin's."""
 
-    def __init__(self, own: Iterable[str] = (), allowed: Iterable[str] = ()) -> None:
+    def __init__(
+        self, own: Iterable[str] = (), allowed: Iterable[str] = (), cross_origin: CrossOrigin = NO_OTHERS
+    ) -> None:
+        self.cross_origin = cross_origin
         self._allowed = {name.lower().removesuffix(".") for name in allowed}
         self._own = {name.lower().removesuffix(".") for name in own} | self._allowed
 
@@ -51,9 +54,12 @@ class HostRules:
         if origin is None:
             return None
         authority = origin.lower().partition("://")[2]
-        if authority != host.lower() and host_of(authority) not in self._allowed:
-            return f"The origin {origin} is not this gateway. Hosts that may be origins go to admin.allowed.hosts."
-        return None
+        if authority == host.lower() or host_of(authority) in self._allowed or self.cross_origin.allows(origin):
+            return None
+        return (
+            f"The origin {origin} is not this gateway. Hosts that may be origins go to admin.allowed.hosts, and "
+            "origins whose pages may read answers to access.control.allow.origin."
+        )
 
     def _is_known(self, name: str) -> bool:
         is_local = name == _LOCAL or name.endswith("." + _LOCAL)

@@ -22,6 +22,7 @@ from tailrace_gateway.rest.errors import refuse
 BODY_BYTES_MAX = 2 << 20
 REQUEST_SECONDS_MAX = 30
 REQUESTS_MAX_OF_ONE_ADDRESS = 64
+REQUESTS_MAX = 256  # with requests whose clients are gone
 TOKENS_MAX: Final = 30_000
 _TOKEN = re.compile(rb'["{\[,]')
 _IN_STRING = re.compile(rb'["\\]')
@@ -45,8 +46,9 @@ class RestLimits:
             await self.app(scope, receive, send)
             return
         address = scope["client"][0] if scope.get("client") else ""
-        if self._running[address] >= REQUESTS_MAX_OF_ONE_ADDRESS:
-            await refuse(send, HTTPStatus.SERVICE_UNAVAILABLE, "Too many requests of this address are being answered.")
+        if self._running[address] >= REQUESTS_MAX_OF_ONE_ADDRESS or self._running.total() >= REQUESTS_MAX:
+            too_many = "Too many requests of this address, or of all, are being answered."
+            await refuse(send, HTTPStatus.SERVICE_UNAVAILABLE, too_many)
             return
         self._running[address] += 1
         try:

@@ -7,6 +7,7 @@ decoded then.
 
 from __future__ import annotations
 
+import asyncio
 import re
 from typing import Final
 from urllib.parse import quote, unquote
@@ -52,19 +53,37 @@ class Paths:
             seen["root_path"] = ALIAS  # as of an app that is mounted there
         if scope["method"] == "HEAD":
             seen["method"] = "GET"
-            send = _without_body(send)
+            head = _Head(receive, send)
+            receive, send = head.receive, head.send
         await self._app(seen, receive, send)
 
 
-def _without_body(send: Send) -> Send:
-    """Sends the head of an answer, with the length of its body."""
+class _Head:
+    """The answer to HEAD: that to GET up to its body. An app that has more of a body sees a client that is gone."""
 
-    async def send_head(message: Message) -> None:
+    def __init__(self, receive: Receive, send: Send) -> None:
+        self._receive = receive
+        self._send = send
+        self._ended = asyncio.Event()
+
+    async def send(self, message: Message) -> None:
+        """Sends the head, with the length of a body that is known as a whole."""
+        if self._ended.is_set():
+            return
         if message["type"] == "http.response.body":
-            message = {**message, "body": b""}
-        await send(message)
+            self._ended.set()
+            message = {"type": "http.response.body", "body": b""}
+        await self._send(message)
 
-    return send_head
+    async def receive(self) -> Message:
+        """What the client sends, until it has its answer."""
+        coming, ended = asyncio.ensure_future(self._receive()), asyncio.ensure_future(self._ended.wait())
+        try:
+            await asyncio.wait({coming, ended}, return_when=asyncio.FIRST_COMPLETED)
+            return coming.result() if coming.done() else {"type": "http.disconnect"}
+        finally:
+            coming.cancel()
+            ended.cancel()
 
 
 def install(app: FastAPI) -> None:

@@ -77,6 +77,11 @@ class DeadlineProtocol(H11Protocol):
         super().data_received(data)
         self._look(begun=True)
 
+    def send_400_response(self, msg: str) -> None:
+        """The answer to what is no HTTP: in the shape of the API's refusals, not uvicorn's plain text."""
+        self.transport.write(_last_answer(HTTPStatus.BAD_REQUEST, f"Bad Request: {msg}"))
+        self.transport.close()
+
     def on_response_complete(self) -> None:
         if self.conn.their_state is h11.SEND_BODY and not self.transport.is_closing():
             self._end_soon()
@@ -143,8 +148,12 @@ def _asked_by(principal: str, app: ASGIApp) -> ASGIApp:
 
 
 def _no_room() -> bytes:
-    status = HTTPStatus.SERVICE_UNAVAILABLE
-    text = "Too many requests of this address, or of all, are being answered."
+    return _last_answer(
+        HTTPStatus.SERVICE_UNAVAILABLE, "Too many requests of this address, or of all, are being answered."
+    )
+
+
+def _last_answer(status: HTTPStatus, text: str) -> bytes:
     body = json.dumps({"error_code": int(status), "message": text}).encode()
     head = f"HTTP/1.1 {status.value} {status.phrase}\r\nContent-Type: application/json\r\nConnection: close\r\n"
     return head.encode() + f"Content-Length: {len(body)}\r\n\r\n".encode() + body

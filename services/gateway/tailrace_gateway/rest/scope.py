@@ -87,6 +87,31 @@ class ClusterScope:
                 return StreamingResponse(self._after(bytes(body), next_part), media_type=_JSON)
         return Response(bytes(body), media_type=_JSON)
 
+    async def streamed(
+        self, kind: str, here: tuple[Part, ...], portions: AsyncIterator[Iterable[BaseModel]]
+    ) -> Response:
+        """The answer that is a list of what has to be asked for, portion by portion, as the client takes it.
+
+        An error of the first portion is the status; a later one cuts the answer off.
+        """
+        parts = self._portions(kind, here, portions)
+        return StreamingResponse(self._chained(await anext(parts), parts), media_type=_JSON)
+
+    async def _chained(self, first: bytes, parts: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+        yield first
+        async for part in parts:
+            yield part
+
+    async def _portions(
+        self, kind: str, here: tuple[Part, ...], portions: AsyncIterator[Iterable[BaseModel]]
+    ) -> AsyncIterator[bytes]:
+        comma = self._head(kind, self.listing(*here))
+        async for rows in portions:
+            if text := await self.backend.run(partial(_written, rows)):
+                yield comma + text
+                comma = b","
+        yield b"]}" if comma == b"," else comma + b"]}"
+
     async def _after(self, body: bytes, next_part: Callable[[], bytes]) -> AsyncIterator[bytes]:
         yield body
         while part := await self.backend.run(next_part):
@@ -98,8 +123,7 @@ class ClusterScope:
         metadata = self.listing(*here)
         if query:
             metadata.self_ += f"?{urlencode(query)}"
-        head = Listing[BaseModel](kind=kind, metadata=metadata, data=[]).model_dump_json(by_alias=True)
-        part, comma = bytearray(head.removesuffix("]}").encode()), b""
+        part, comma = bytearray(self._head(kind, metadata)), b""
         for row in rows:
             part += comma + row.model_dump_json(by_alias=True).encode()
             comma = b","
@@ -108,12 +132,21 @@ class ClusterScope:
                 part.clear()
         yield bytes(part + b"]}")
 
+    def _head(self, kind: str, metadata: ListMetadata) -> bytes:
+        """A list up to its first row."""
+        empty = Listing[BaseModel](kind=kind, metadata=metadata, data=[]).model_dump_json(by_alias=True)
+        return empty.removesuffix("]}").encode()
+
     def topic(self, name: str) -> TopicImage:
         """The topic of that name, or 404."""
         topic = self.image.topic(name)
         if topic is None:
             raise unknown_topic()
         return topic
+
+
+def _written(rows: Iterable[BaseModel]) -> bytes:
+    return ",".join(row.model_dump_json(by_alias=True, exclude_unset=True) for row in rows).encode()
 
 
 def services_of(request: Request) -> Services:

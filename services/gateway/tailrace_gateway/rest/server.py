@@ -18,6 +18,7 @@ from tailrace.clock import Clock
 from tailrace.net.address import Address
 from tailrace_gateway.rest.access.rest_access import OPEN, RestAccess
 from tailrace_gateway.rest.backend import AdminBackend
+from tailrace_gateway.rest.cross_origin import NO_OTHERS, CrossOrigin
 
 _BACKLOG = 64
 
@@ -33,18 +34,19 @@ async def open_rest(
     *,
     own_names: Sequence[str] = (),
     allowed_hosts: Sequence[str] = (),
+    cross_origin: CrossOrigin = NO_OTHERS,
     access: RestAccess = OPEN,
 ) -> AsyncIterator[str]:
     """Listens on all hosts at one port (0 picks one) and yields the first address; serves once `after` is set.
 
-    own_names and allowed_hosts are the names that requests may call this port by (hosts.py); access is what it asks of
-    its clients.
+    own_names and allowed_hosts are the names that requests may call this port by, and cross_origin the pages of others
+    that may ask (hosts.py); access is what it asks of its clients.
 
     Raises OSError when the port is taken. Gateways of one host share the port, as they share their data ports.
     """
     sockets = listen(hosts, port)
     stop = asyncio.Event()
-    names = (own_names, allowed_hosts)
+    names = (own_names, allowed_hosts, cross_origin)
 
     async def serve() -> None:
         if after is not None and not await _first_is_set(after, stop):

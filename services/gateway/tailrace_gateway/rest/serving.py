@@ -19,6 +19,7 @@ from tailrace_gateway.rest.access.encrypted import EncryptedListening
 from tailrace_gateway.rest.access.rest_access import RestAccess
 from tailrace_gateway.rest.app import create_app
 from tailrace_gateway.rest.backend import AdminBackend
+from tailrace_gateway.rest.cross_origin import CrossOrigin
 from tailrace_gateway.rest.hosts import HostRules
 from tailrace_gateway.rest.protocol import DeadlineProtocol
 from tailrace_gateway.rest.reading.places import ReadingPlaces
@@ -83,11 +84,12 @@ def build(
     random: Random,
     own_names: Sequence[str],
     allowed_hosts: Sequence[str],
+    cross_origin: CrossOrigin,
     access: RestAccess,
 ) -> RestServer:
     """A server for sockets that listen already; serve(sockets) runs it until end()."""
     places = HttpConnections(CONNECTIONS_MAX, CONNECTIONS_MAX_OF_ONE_ADDRESS)
-    app = create_app(backend, clock, random, HostRules(own_names, allowed_hosts), access)
+    app = create_app(backend, clock, random, HostRules(own_names, allowed_hosts, cross_origin), access)
     return RestServer(
         uvicorn.Config(
             app,
@@ -100,7 +102,6 @@ def build(
             server_header=False,
             date_header=False,
             proxy_headers=False,
-            limit_concurrency=2 * CONNECTIONS_MAX,  # with requests whose clients are gone
             timeout_keep_alive=KEEP_ALIVE_SECONDS,
             timeout_graceful_shutdown=1,
             h11_max_incomplete_event_size=HEADER_BYTES_MAX,

@@ -1,9 +1,14 @@
 """Whose requests are served: the tables of Host and Origin, and that the app asks them first."""
 
+import random
+
 import httpx
 import pytest
 
 from support.rest_backend import MemoryBackend
+from tailrace.clock import ManualClock
+from tailrace_gateway.rest.app import create_app
+from tailrace_gateway.rest.cross_origin import NO_OTHERS, CrossOrigin
 from tailrace_gateway.rest.hosts import HostRules, host_of
 
 OWN, ALLOWED = ["build-7", "kafka.example.com"], ["admin.example.com"]
@@ -79,3 +84,36 @@ async def test_a_strangers_page_reads_and_changes_nothing(
         assert (answer.status_code, answer.json()["error_code"]) == (403, 403)
         assert "evil.example.com" in answer.json()["message"]
     assert backend.image().topic("orders") and backend.asked == []
+
+
+UI = "https://ui.example.com"
+
+
+def pages(backend: MemoryBackend, cross_origin: CrossOrigin) -> httpx.AsyncClient:
+    app = create_app(backend, ManualClock(), random.Random(1), HostRules(["here"], (), cross_origin))
+    return httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://here")
+
+
+@pytest.mark.parametrize(("origins", "told"), [((UI,), UI), (("*",), "*")])
+async def test_a_page_of_an_allowed_origin_reads_answers(
+    backend: MemoryBackend, origins: tuple[str, ...], told: str
+) -> None:
+    async with pages(backend, CrossOrigin(origins, ("GET", "POST", "HEAD"))) as http:
+        answer = await http.get("/v3/clusters", headers={"origin": UI})
+        assert (answer.status_code, answer.headers["access-control-allow-origin"]) == (200, told)
+        asks = {"origin": UI, "access-control-request-headers": "authorization,content-type"}
+        preflight = await http.options("/v3/clusters", headers={**asks, "access-control-request-method": "POST"})
+        assert (preflight.status_code, preflight.headers["access-control-allow-origin"]) == (200, told)
+        assert preflight.headers["access-control-allow-methods"] == "GET, POST, HEAD"
+        assert "access-control-allow-credentials" not in preflight.headers
+        refused = await http.options("/v3/clusters", headers={**asks, "access-control-request-method": "DELETE"})
+        assert refused.status_code == 400
+
+
+async def test_a_page_of_another_origin_is_refused(backend: MemoryBackend) -> None:
+    for rules in (CrossOrigin((UI,), ("GET",)), NO_OTHERS):
+        async with pages(backend, rules) as http:
+            for method in ("GET", "OPTIONS"):
+                headers = {"origin": "https://evil.example.com", "access-control-request-method": "GET"}
+                answer = await http.request(method, "/v3/clusters", headers=headers)
+                assert answer.status_code == 403 and "access.control.allow.origin" in answer.json()["message"]

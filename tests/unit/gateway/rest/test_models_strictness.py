@@ -52,7 +52,7 @@ async def test_every_body_that_is_taken_is_in_the_openapi_document_as_one_withou
         for operation in methods.values()
         if "requestBody" in operation
     }
-    assert len(bodies) == 17
+    assert len(bodies) == 20
     schemas = document["components"]["schemas"]
     assert all(schemas[name]["additionalProperties"] is False for name in bodies)
 

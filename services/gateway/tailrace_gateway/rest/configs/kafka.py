@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from tailrace.errors import ApiError, ErrorCode
@@ -18,19 +18,32 @@ _OPERATIONS = {"SET": 0, "DELETE": 1}
 async def describe(
     backend: AdminBackend, resource: ConfigResource, name: str, keys: Sequence[str] | None = None
 ) -> list[Any]:
-    """All configs of a resource (or those named), as DescribeConfigsResourceResult, by name.
+    """All configs of a resource (or those named), as DescribeConfigsResourceResult, by name."""
+    (result,) = await describe_all(backend, resource, [name], keys)
+    check(result.error_code, result.error_message)
+    return by_name(result)
+
+
+async def describe_all(
+    backend: AdminBackend, resource: ConfigResource, names: Sequence[str], keys: Sequence[str] | None = None
+) -> list[Any]:
+    """The DescribeConfigsResult of each resource, in order.
 
     Soon NOT_CONTROLLER where no controller answers: a read leaves nothing in doubt, and may be asked for again.
     """
-    wanted = DescribeConfigsRequest.DescribeConfigsResource(
-        resource_type=int(resource), resource_name=name, configuration_keys=None if keys is None else list(keys)
-    )
-    request = DescribeConfigsRequest(resources=[wanted], include_synonyms=True, include_documentation=False)
+    row = DescribeConfigsRequest.DescribeConfigsResource
+    named = None if keys is None else list(keys)
+    wanted = [row(resource_type=int(resource), resource_name=name, configuration_keys=named) for name in names]
+    request = DescribeConfigsRequest(resources=wanted, include_synonyms=True, include_documentation=False)
     try:
-        (result,) = (await backend.ask_controller(request, timeout_ms=READ_TIMEOUT_MS)).results
+        results: list[Any] = (await backend.ask_controller(request, timeout_ms=READ_TIMEOUT_MS)).results
     except (TimeoutError, ConnectionError):
         raise ApiError(ErrorCode.NOT_CONTROLLER, "No controller answers, and only they tell configs.") from None
-    check(result.error_code, result.error_message)
+    return results
+
+
+def by_name(result: Any) -> list[Any]:
+    """The configs of a DescribeConfigsResult."""
     return sorted(result.configs, key=lambda config: str(config.name))
 
 
@@ -42,12 +55,29 @@ async def alter(
     validate_only: bool = False,
 ) -> None:
     """Sets and resets configs, all or none."""
-    row = IncrementalAlterConfigsRequest.AlterConfigsResource
-    configs = [
-        row.AlterableConfig(name=change.name, config_operation=_OPERATIONS[change.operation], value=change.value)
-        for change in changes
-    ]
-    wanted = row(resource_type=int(resource), resource_name=name, configs=configs)
-    request = IncrementalAlterConfigsRequest(resources=[wanted], validate_only=validate_only)
-    (result,) = (await backend.ask_controller(request)).responses
+    (result,) = await alter_all(backend, resource, {name: changes}, validate_only)
     check(result.error_code, result.error_message)
+
+
+async def alter_all(
+    backend: AdminBackend,
+    resource: ConfigResource,
+    changes: Mapping[str, Iterable[ConfigChange]],
+    validate_only: bool = False,
+) -> list[Any]:
+    """Sets and resets configs of several resources; the AlterConfigsResourceResponse of each, in order."""
+    row = IncrementalAlterConfigsRequest.AlterConfigsResource
+    wanted = [
+        row(
+            resource_type=int(resource),
+            resource_name=name,
+            configs=[
+                row.AlterableConfig(name=one.name, config_operation=_OPERATIONS[one.operation], value=one.value)
+                for one in rows
+            ],
+        )
+        for name, rows in changes.items()
+    ]
+    request = IncrementalAlterConfigsRequest(resources=wanted, validate_only=validate_only)
+    responses: list[Any] = (await backend.ask_controller(request)).responses
+    return responses

@@ -46,3 +46,27 @@ class ConfigChange(Wanted):
 class ConfigChanges(Wanted):
     data: Rows[ConfigChange]
     validate_only: bool = False
+
+
+class TopicConfigChanges(Wanted):
+    topic_name: Text
+    configs: Rows[ConfigChange]
+
+
+class ManyTopicConfigChanges(Wanted):
+    """Each topic changes whole or not at all, whatever becomes of the others."""
+
+    data: Rows[TopicConfigChanges]
+    validate_only: bool = False
+
+
+class TopicConfigFailure(BaseModel):
+    topic_name: str
+    error_code: int
+    message: str
+
+
+class TopicConfigFailures(BaseModel):
+    """The topics that did not change, and why."""
+
+    failures: list[TopicConfigFailure]

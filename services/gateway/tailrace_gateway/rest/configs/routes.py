@@ -2,23 +2,38 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator, Iterator, Mapping
 from dataclasses import dataclass
 from http import HTTPStatus
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
-from fastapi import APIRouter
+from fastapi import APIRouter, Response
+from pydantic import BaseModel
 
+from tailrace.errors import ErrorCode
 from tailrace.kafka.resources import ConfigResource, ConfigSource
 from tailrace_gateway.rest.brokers.routes import live_broker
 from tailrace_gateway.rest.configs import kafka as configs
-from tailrace_gateway.rest.configs.models import Config, ConfigChange, ConfigChanges, ConfigValue, Synonym
-from tailrace_gateway.rest.errors import not_found
+from tailrace_gateway.rest.configs.models import (
+    Config,
+    ConfigChange,
+    ConfigChanges,
+    ConfigValue,
+    ManyTopicConfigChanges,
+    Synonym,
+    TopicConfigFailure,
+    TopicConfigFailures,
+)
+from tailrace_gateway.rest.errors import check, not_found, plain, translate, unknown_topic
 from tailrace_gateway.rest.limits import LimitedRoute
 from tailrace_gateway.rest.models import Listing
 from tailrace_gateway.rest.scope import ClusterScope, InCluster, Part
+from tailrace_gateway.rest.topics import kafka as topics
+from tailrace_gateway.rest.topics.models import NewTopic
 
 router = APIRouter(route_class=LimitedRoute, prefix="/v3/clusters/{cluster_id}", tags=["Config"])
 ALL_BROKERS = ""
+_TOPICS_AT_ONCE: Final = 100  # some 4,000 configs, half a megabyte of an answer
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +103,82 @@ async def one_of(scope: ClusterScope, owner: Owner, name: str) -> Config:
 async def change(scope: ClusterScope, owner: Owner, *changes: ConfigChange) -> None:
     """Alters configs of an owner."""
     await configs.alter(scope.backend, owner.resource, owner.name, changes)
+
+
+@router.get("/topics/-/configs", response_model=Listing[Config], response_class=Response)  # before any topic's name
+async def list_all_topic_configs(scope: InCluster) -> Response:
+    """Lists the configs of all topics, in order of their names."""
+    return await scope.streamed("KafkaTopicConfigList", ("topics", "-", "configs"), _of_all_topics(scope))
+
+
+async def _of_all_topics(scope: ClusterScope) -> AsyncIterator[Iterator[BaseModel]]:
+    names = sorted(scope.image.topics)
+    for first in range(0, len(names), _TOPICS_AT_ONCE):
+        wanted = names[first : first + _TOPICS_AT_ONCE]
+        results = await configs.describe_all(scope.backend, ConfigResource.TOPIC, wanted)
+        yield _configs_of(scope, dict(zip(wanted, results, strict=True)))
+
+
+def _configs_of(scope: ClusterScope, results: Mapping[str, Any]) -> Iterator[BaseModel]:
+    for name, result in results.items():
+        if result.error_code != ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:  # deleted meanwhile
+            check(result.error_code, result.error_message)
+            owner = topic_owner(scope, name)
+            yield from (config_of(scope, owner, row) for row in configs.by_name(result))
+
+
+@router.post(
+    "/topics/-/configs:alter",
+    status_code=HTTPStatus.NO_CONTENT,
+    response_class=Response,
+    responses={HTTPStatus.MULTI_STATUS: {"model": TopicConfigFailures}},
+)
+async def alter_all_topic_configs(scope: InCluster, changes: ManyTopicConfigChanges) -> Response:
+    """Sets and resets configs of several topics; 207 names the topics that did not change."""
+    wanted = {row.topic_name: row.configs for row in changes.data}
+    if len(wanted) < len(changes.data):
+        raise plain(HTTPStatus.BAD_REQUEST, "Bad Request: data: one row for each topic.")
+    known = {name: rows for name, rows in wanted.items() if scope.image.topic(name) is not None}
+    failed = {name: unknown_topic() for name in wanted if name not in known}
+    results = (
+        await configs.alter_all(scope.backend, ConfigResource.TOPIC, known, changes.validate_only) if known else []
+    )
+    for name, result in zip(known, results, strict=True):
+        if result.error_code:
+            failed[name] = translate(result.error_code, result.error_message)
+    if not failed:
+        return Response(status_code=HTTPStatus.NO_CONTENT)
+    rows = [
+        TopicConfigFailure(topic_name=name, error_code=failed[name].error_code, message=failed[name].message)
+        for name in wanted
+        if name in failed
+    ]
+    content = TopicConfigFailures(failures=rows).model_dump_json()
+    return Response(content, HTTPStatus.MULTI_STATUS, media_type="application/json")
+
+
+@router.get("/topics/{topic_name}/default-configs")
+async def list_default_topic_configs(scope: InCluster, topic_name: str) -> Listing[Config]:
+    """Lists the configs that a new topic of that name would have; 400 for a name that is taken."""
+    made = await topics.create(scope.backend, NewTopic(topic_name=topic_name, validate_only=True))
+    here = ("topics", topic_name, "default-configs")
+    data = [
+        Config(
+            kind="KafkaTopicConfig",
+            metadata=scope.metadata(*here, row.name),
+            cluster_id=scope.cluster_id,
+            topic_name=topic_name,
+            name=row.name,
+            value=None if row.is_sensitive else row.value,
+            is_read_only=row.read_only,
+            is_sensitive=row.is_sensitive,
+            is_default=row.config_source == ConfigSource.DEFAULT_CONFIG,
+            source=ConfigSource(row.config_source).name,
+            synonyms=[],
+        )
+        for row in sorted(made.configs, key=lambda row: str(row.name))
+    ]
+    return Listing(kind="KafkaTopicConfigList", metadata=scope.listing(*here), data=data)
 
 
 @router.get("/topics/{topic_name}/configs", response_model_exclude_unset=True)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Final, Literal
 
 from pydantic import BaseModel, Field
 
 from tailrace_gateway.rest.models import Rows, Text, Wanted
+
+RECORDS_MAX: Final = 1_000  # the gateway's event loop also relays data: what one request may make it parse is small
 
 
 class RecordData(Wanted):
@@ -31,6 +33,16 @@ class NewRecord(Wanted):
     timestamp: str | None = None
 
 
+class BatchEntry(NewRecord):
+    """A record of a batch; the answer names it by its id."""
+
+    id: Annotated[Text, Field(min_length=1, max_length=80)]
+
+
+class RecordBatch(Wanted):
+    entries: Annotated[Rows[BatchEntry], Field(min_length=1, max_length=RECORDS_MAX)]
+
+
 class WrittenData(BaseModel):
     type: str
     size: int
@@ -48,3 +60,22 @@ class WrittenRecord(BaseModel):
     timestamp: str | None = None
     key: WrittenData | None = None
     value: WrittenData | None = None
+
+
+class WrittenEntry(WrittenRecord):
+    """What became of one record of a batch."""
+
+    id: str
+
+
+class RefusedEntry(BaseModel):
+    id: str
+    error_code: int
+    message: str
+
+
+class WrittenBatch(BaseModel):
+    """The records that are written, and those that are not, each in order."""
+
+    successes: list[WrittenEntry]
+    failures: list[RefusedEntry]

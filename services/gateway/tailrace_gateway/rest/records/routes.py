@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from datetime import UTC, datetime
 from http import HTTPStatus
 
@@ -27,12 +27,10 @@ from tailrace_gateway.rest.limits import BODY_BYTES_MAX
 from tailrace_gateway.rest.records import kafka as records
 from tailrace_gateway.rest.records.json_objects import JsonObjects
 from tailrace_gateway.rest.records.kafka import RecordPosition, bad_record
-from tailrace_gateway.rest.records.models import NewRecord, RecordData, WrittenData, WrittenRecord
+from tailrace_gateway.rest.records.models import RECORDS_MAX, NewRecord, RecordData, WrittenData, WrittenRecord
 from tailrace_gateway.rest.scope import ClusterScope, InCluster
 
 router = APIRouter(prefix="/v3/clusters/{cluster_id}/topics/{topic_name}/records", tags=["Records"])
-# The gateway's event loop also relays data: what one request may make it parse is small.
-RECORDS_MAX = 1_000
 STREAM_SECONDS_MAX = 25  # less than a request may take, so that its end can be said
 _SCANNED_BYTES = 16 << 10
 _REQUEST_BODY: dict[str, object] = {
@@ -86,26 +84,27 @@ async def groups_of(body: AsyncIterator[bytes], clock: Clock) -> AsyncIterator[l
         raise bad_record("No record.")
 
 
-def parse(content: bytes) -> NewRecord:
-    """One record; raises RestError for what is none."""
+def parse(content: bytes) -> NewRecord | RestError:
+    """One record, or why it is none."""
     try:
         return NewRecord.model_validate(json.loads(content))
     except ValidationError as wrong:
-        raise as_rest_error(wrong) from None
+        return as_rest_error(wrong)
     except (ValueError, RecursionError) as wrong:  # UnicodeDecodeError is one
-        raise bad_record(f"Not JSON: {wrong}.") from None
+        return bad_record(f"Not JSON: {wrong}.")
 
 
-async def _produced(scope: ClusterScope, topic: TopicImage, group: list[bytes]) -> list[Outcome]:
+async def produced(scope: ClusterScope, topic: TopicImage, group: Sequence[NewRecord | RestError]) -> list[Outcome]:
     """Writes those of a group that are records, and says of each what became of it."""
     outcomes: list[Outcome | None] = [None] * len(group)
     placed: list[tuple[int, Record]] = []
     sent: list[tuple[int, NewRecord]] = []
     now_ms = scope.clock.wall_ms()
-    for index, content in enumerate(group):
-        new = None
+    for index, new in enumerate(group):
+        if isinstance(new, RestError):
+            outcomes[index] = (None, new)
+            continue
         try:
-            new = parse(content)
             record = records.to_record(new, now_ms)
             placed.append((records.choose_partition(topic, new, record, scope.random), record))
             sent.append((index, new))
@@ -119,7 +118,7 @@ async def _produced(scope: ClusterScope, topic: TopicImage, group: list[bytes]) 
 async def outcomes_of(scope: ClusterScope, topic: TopicImage, body: AsyncIterator[bytes]) -> AsyncIterator[Outcome]:
     """What became of each record of a body, in order. Raises RestError where the body cannot be read on."""
     async for group in groups_of(body, scope.clock):
-        for outcome in await _produced(scope, topic, group):
+        for outcome in await produced(scope, topic, [parse(content) for content in group]):
             yield outcome
 
 

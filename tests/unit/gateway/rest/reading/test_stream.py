@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from support.rest_backend import MemoryBackend
+from support.waiting import HUNG_S
 from tailrace.clock import ManualClock
 from tailrace.errors import ApiError, ErrorCode
 from tailrace.records.record import Record
@@ -23,7 +24,9 @@ PATH = "/v3/clusters/memory/topics/orders/records"
 class Client:
     """An HTTP client that reads a stream and can go away."""
 
-    def __init__(self, backend: MemoryBackend, clock: ManualClock, query: str = "", **headers: str) -> None:
+    def __init__(
+        self, backend: MemoryBackend, clock: ManualClock, query: str = "", method: str = "GET", **headers: str
+    ) -> None:
         app = create_app(backend, clock, random.Random(1), HostRules(["here"]))
         self.sent: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
         self.gone = asyncio.Event()
@@ -32,7 +35,7 @@ class Client:
         self.scope: dict[str, Any] = {
             "type": "http",
             "http_version": "1.1",
-            "method": "GET",
+            "method": method,
             "scheme": "http",
             "path": PATH,
             "raw_path": PATH.encode(),
@@ -165,4 +168,16 @@ async def test_a_fault_of_this_program_is_not_kept_quiet(backend: MemoryBackend)
     backend.fail_next = KeyError("a fault")
     with pytest.raises(KeyError):
         await client.running
+    assert backend.connections == 0
+
+
+async def test_head_of_a_stream_ends_with_its_head(backend: MemoryBackend) -> None:
+    backend.set_topic("orders", 1)
+    client = Client(backend, ManualClock(), method="HEAD")
+    async with asyncio.timeout(HUNG_S):
+        await client.running
+    start, body = client.sent.get_nowait(), client.sent.get_nowait()
+    assert (start["status"], client.sent.empty()) == (200, True)
+    assert (b"content-type", b"text/event-stream; charset=utf-8") in start["headers"]
+    assert (body.get("body"), body.get("more_body", False)) == (b"", False)
     assert backend.connections == 0

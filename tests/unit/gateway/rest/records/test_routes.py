@@ -18,8 +18,8 @@ from tailrace.clock import ManualClock
 from tailrace.errors import ApiError, ErrorCode
 from tailrace_gateway.rest.limits import BODY_BYTES_MAX, RestLimits
 from tailrace_gateway.rest.records.json_objects import JsonObjects
+from tailrace_gateway.rest.records.models import RECORDS_MAX
 from tailrace_gateway.rest.records.partitioner import murmur2
-from tailrace_gateway.rest.records.routes import RECORDS_MAX
 from tailrace_gateway.rest.server import open_rest
 
 URL = "/v3/clusters/memory/topics/orders/records"
