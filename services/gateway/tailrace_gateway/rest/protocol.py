@@ -78,8 +78,9 @@ class DeadlineProtocol(H11Protocol):
         self._look(begun=True)
 
     def send_400_response(self, msg: str) -> None:
-        """The answer to what is no HTTP: in the shape of the API's refusals, not uvicorn's plain text."""
-        self.transport.write(_last_answer(HTTPStatus.BAD_REQUEST, f"Bad Request: {msg}"))
+        """The answer to what is no HTTP, in the shape of the API's refusals; none within another answer."""
+        if self.conn.our_state in (h11.IDLE, h11.SEND_RESPONSE):
+            self.transport.write(_last_answer(HTTPStatus.BAD_REQUEST, f"Bad Request: {msg}"))
         self.transport.close()
 
     def on_response_complete(self) -> None:
