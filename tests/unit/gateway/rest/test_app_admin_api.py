@@ -357,7 +357,7 @@ async def test_ids_of_any_characters_are_reached_by_their_links(
 
 
 async def test_the_pages_load_nothing_from_elsewhere(http: httpx.AsyncClient) -> None:
-    for path in ("/", "/docs", "/static/console/main.js", "/static/docs.js", "/static/page.css"):
+    for path in ("/", "/docs", "/static/console/main.js", "/static/docs/docs.js", "/static/page.css"):
         page = await http.get(path)
         assert page.status_code == 200
         assert "default-src 'none'" in page.headers["content-security-policy"]

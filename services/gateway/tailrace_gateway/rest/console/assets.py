@@ -1,4 +1,4 @@
-"""The console's files: read once, compressed once, with the hash of their content as their ETag."""
+"""Files of pages: read once, compressed once, with the hash of their content as their ETag; those of the console."""
 
 from __future__ import annotations
 
@@ -22,6 +22,7 @@ _TYPES: Final = {
 }
 _INLINE = re.compile(rb'<script type="importmap">(.*?)</script>', re.DOTALL)
 _SMALL_BYTES: Final = 512
+_SELF: Final = "'self'"
 
 
 class Asset(NamedTuple):
@@ -32,24 +33,24 @@ class Asset(NamedTuple):
     headers: dict[str, str]
 
 
-def policy(inline_script: bytes = b"") -> str:
+def policy(inline_script: bytes = b"", images: str = _SELF) -> str:
     """The Content-Security-Policy of a page; the one inline script that it may have is named by its hash."""
     allowed = "'self'"
     if inline_script:
         allowed += f" 'sha256-{base64.b64encode(hashlib.sha256(inline_script).digest()).decode()}'"
     return (
-        f"default-src 'none'; script-src {allowed}; style-src 'self'; img-src 'self'; connect-src 'self'; "
+        f"default-src 'none'; script-src {allowed}; style-src 'self'; img-src {images}; connect-src 'self'; "
         "frame-ancestors 'none'; base-uri 'none'; form-action 'none'"
     )
 
 
-def asset_of(name: str, content: bytes) -> Asset:
-    """A file by its name and content."""
+def asset_of(name: str, content: bytes, images: str = _SELF) -> Asset:
+    """A file by its name and content; images: where a page may have them from."""
     inline = _INLINE.search(content) if name.endswith(".html") else None
     digest = hashlib.sha256(content).hexdigest()[:32]
     headers = {
         "Content-Type": _TYPES["." + name.rpartition(".")[2]],
-        "Content-Security-Policy": policy(inline[1] if inline else b""),
+        "Content-Security-Policy": policy(inline[1] if inline else b"", images),
         "X-Content-Type-Options": "nosniff",
         "Referrer-Policy": "no-referrer",
         "Cache-Control": "no-cache",
@@ -81,10 +82,12 @@ def install(app: FastAPI) -> None:
     """Serves the files below /static/console/, and the console itself at /."""
     for name, file in _below(files("tailrace_gateway.rest.console").joinpath("static")):
         asset = asset_of(name, file.read_bytes())
-        _add(app, "/" if name == "index.html" else f"/static/console/{name}", asset)
+        add(app, "/" if name == "index.html" else f"/static/console/{name}", asset)
 
 
-def _add(app: FastAPI, path: str, asset: Asset) -> None:
+def add(app: FastAPI, path: str, asset: Asset) -> None:
+    """Serves a file at a path."""
+
     async def serve(request: Request) -> Response:
         headers = request.headers
         return answer(asset, headers.get("if-none-match", ""), headers.get("accept-encoding", ""))

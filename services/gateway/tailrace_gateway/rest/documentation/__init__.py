@@ -1,0 +1,1 @@
+"""The page of the REST API: Swagger UI over openapi.json."""

@@ -1,0 +1,25 @@
+"""The openapi document says what is answered: names for a client's methods, and one shape of errors."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import httpx
+
+
+def operations_of(document: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    for methods in document["paths"].values():
+        yield from methods.values()
+
+
+async def test_an_operation_has_a_name_of_its_own_and_the_shape_of_every_error(http: httpx.AsyncClient) -> None:
+    document = (await http.get("/openapi.json")).json()
+    names = [operation["operationId"] for operation in operations_of(document)]
+    assert len(set(names)) == len(names) and "list_topics" in names
+    for operation in operations_of(document):
+        schema = operation["responses"]["default"]["content"]["application/json"]["schema"]
+        assert schema == {"$ref": "#/components/schemas/ErrorBody"} and "422" not in operation["responses"]
+    assert set(document["components"]["schemas"]["ErrorBody"]["properties"]) == {"error_code", "message"}
+    assert "HTTPValidationError" not in json.dumps(document)
