@@ -40,7 +40,7 @@ async def search_acls(scope: InCluster, wanted: Annotated[AclQuery, Query()]) ->
     return await _listed(scope, found, wanted)
 
 
-@router.post("/acls", status_code=HTTPStatus.CREATED)
+@router.post("/acls", status_code=HTTPStatus.CREATED, response_class=Response)
 async def create_acl(scope: InCluster, wanted: NewAcl) -> Response:
     """Creates an ACL; one that is there already stays. Location names it."""
     acl = wanted.acl()
@@ -48,7 +48,7 @@ async def create_acl(scope: InCluster, wanted: NewAcl) -> Response:
     return Response(status_code=HTTPStatus.CREATED, headers={"Location": acl_url(scope, texts(acl))})
 
 
-@router.post("/acls:batch", status_code=HTTPStatus.CREATED)
+@router.post("/acls:batch", status_code=HTTPStatus.CREATED, response_class=Response)
 async def create_acls(scope: InCluster, wanted: NewAcls) -> Response:
     """Creates several ACLs; each has its own verdict. The first refusal is the answer, and the others are created."""
     await bindings.create(scope.backend, [one.acl() for one in wanted.data])
