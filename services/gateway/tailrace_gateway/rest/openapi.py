@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from fastapi import FastAPI
 from fastapi.routing import APIRoute
@@ -11,6 +11,7 @@ from pydantic import BaseModel
 from tailrace_gateway.rest.errors import ErrorBody
 from tailrace_gateway.rest.records.models import NewRecord
 
+Document: TypeAlias = dict[str, Any]
 _TEMPLATE: Final = "#/components/schemas/{model}"
 _ERROR: Final = {
     "description": "The reason, with Confluent's number.",
@@ -23,7 +24,7 @@ def install(app: FastAPI) -> None:
     """Makes the app serve the document."""
     plain = app.openapi
 
-    def openapi() -> dict[str, Any]:
+    def openapi() -> Document:
         if app.openapi_schema is None:
             _amend(plain(), app)
         return app.openapi_schema or {}
@@ -31,7 +32,7 @@ def install(app: FastAPI) -> None:
     app.openapi = openapi  # type: ignore[method-assign]
 
 
-def _amend(document: dict[str, Any], app: FastAPI) -> None:
+def _amend(document: Document, app: FastAPI) -> None:
     for route in app.routes:
         if isinstance(route, APIRoute) and route.include_in_schema:
             for method in route.methods or ():
@@ -46,6 +47,6 @@ def _amend(document: dict[str, Any], app: FastAPI) -> None:
         schemas.update(_schemas_of(model))
 
 
-def _schemas_of(model: type[BaseModel]) -> dict[str, Any]:
+def _schemas_of(model: type[BaseModel]) -> Document:
     schema = model.model_json_schema(ref_template=_TEMPLATE)
     return {**schema.pop("$defs", {}), model.__name__: schema}

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from typing import Any
 
 import httpx
 
+from tailrace_gateway.rest.openapi import Document
 
-def operations_of(document: dict[str, Any]) -> Iterator[dict[str, Any]]:
+
+def operations_of(document: Document) -> Iterator[Document]:
     for methods in document["paths"].values():
         yield from methods.values()
 

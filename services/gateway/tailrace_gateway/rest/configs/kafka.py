@@ -3,21 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
 
 from tailrace.errors import ApiError, ErrorCode
 from tailrace.kafka.resources import ConfigResource
-from tailrace.wire.messages import DescribeConfigsRequest, IncrementalAlterConfigsRequest
+from tailrace.wire.messages import (
+    DescribeConfigsRequest,
+    DescribeConfigsResponse,
+    IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsResponse,
+)
 from tailrace_gateway.rest.backend import READ_TIMEOUT_MS, AdminBackend
 from tailrace_gateway.rest.configs.models import ConfigChange
 from tailrace_gateway.rest.errors import check
 
+Described = DescribeConfigsResponse.DescribeConfigsResult
+ConfigRow = DescribeConfigsResponse.DescribeConfigsResult.DescribeConfigsResourceResult
+Altered = IncrementalAlterConfigsResponse.AlterConfigsResourceResponse
 _OPERATIONS = {"SET": 0, "DELETE": 1}
 
 
 async def describe(
     backend: AdminBackend, resource: ConfigResource, name: str, keys: Sequence[str] | None = None
-) -> list[Any]:
+) -> list[ConfigRow]:
     """All configs of a resource (or those named), as DescribeConfigsResourceResult, by name."""
     (result,) = await describe_all(backend, resource, [name], keys)
     check(result.error_code, result.error_message)
@@ -26,7 +33,7 @@ async def describe(
 
 async def describe_all(
     backend: AdminBackend, resource: ConfigResource, names: Sequence[str], keys: Sequence[str] | None = None
-) -> list[Any]:
+) -> list[Described]:
     """The DescribeConfigsResult of each resource, in order.
 
     Soon NOT_CONTROLLER where no controller answers: a read leaves nothing in doubt, and may be asked for again.
@@ -36,13 +43,13 @@ async def describe_all(
     wanted = [row(resource_type=int(resource), resource_name=name, configuration_keys=named) for name in names]
     request = DescribeConfigsRequest(resources=wanted, include_synonyms=True, include_documentation=False)
     try:
-        results: list[Any] = (await backend.ask_controller(request, timeout_ms=READ_TIMEOUT_MS)).results
+        results: list[Described] = (await backend.ask_controller(request, timeout_ms=READ_TIMEOUT_MS)).results
     except (TimeoutError, ConnectionError):
         raise ApiError(ErrorCode.NOT_CONTROLLER, "No controller answers, and only they tell configs.") from None
     return results
 
 
-def by_name(result: Any) -> list[Any]:
+def by_name(result: Described) -> list[ConfigRow]:
     """The configs of a DescribeConfigsResult."""
     return sorted(result.configs, key=lambda config: str(config.name))
 
@@ -64,7 +71,7 @@ async def alter_all(
     resource: ConfigResource,
     changes: Mapping[str, Iterable[ConfigChange]],
     validate_only: bool = False,
-) -> list[Any]:
+) -> list[Altered]:
     """Sets and resets configs of several resources; the AlterConfigsResourceResponse of each, in order."""
     row = IncrementalAlterConfigsRequest.AlterConfigsResource
     wanted = [
@@ -79,5 +86,5 @@ async def alter_all(
         for name, rows in changes.items()
     ]
     request = IncrementalAlterConfigsRequest(resources=wanted, validate_only=validate_only)
-    responses: list[Any] = (await backend.ask_controller(request)).responses
+    responses: list[Altered] = (await backend.ask_controller(request)).responses
     return responses

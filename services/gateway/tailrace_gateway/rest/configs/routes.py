@@ -67,7 +67,7 @@ def broker_owner(scope: ClusterScope, broker_id: int) -> Owner:
 CLUSTER = Owner(ConfigResource.BROKER, ALL_BROKERS, "KafkaClusterConfig", ("broker-configs",))
 
 
-def config_of(scope: ClusterScope, owner: Owner, row: Any) -> Config:
+def config_of(scope: ClusterScope, owner: Owner, row: configs.ConfigRow) -> Config:
     """One config as a resource; a sensitive value is never shown."""
     synonyms = [Synonym(name=s.name, value=s.value, source=ConfigSource(s.source).name) for s in row.synonyms]
     return Config(
@@ -119,7 +119,7 @@ async def _of_all_topics(scope: ClusterScope) -> AsyncIterator[Iterator[BaseMode
         yield _configs_of(scope, dict(zip(wanted, results, strict=True)))
 
 
-def _configs_of(scope: ClusterScope, results: Mapping[str, Any]) -> Iterator[BaseModel]:
+def _configs_of(scope: ClusterScope, results: Mapping[str, configs.Described]) -> Iterator[BaseModel]:
     for name, result in results.items():
         if result.error_code != ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:  # deleted meanwhile
             check(result.error_code, result.error_message)

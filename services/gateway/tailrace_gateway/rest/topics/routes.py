@@ -102,7 +102,7 @@ def _topics(scope: ClusterScope) -> Iterator[Topic]:
         yield topic_of(scope, name)
 
 
-@router.post("", status_code=HTTPStatus.CREATED)
+@router.post("", status_code=HTTPStatus.CREATED, responses={HTTPStatus.OK: {"model": Topic}})
 async def create_topic(scope: InCluster, wanted: NewTopic, response: Response) -> Topic:
     """Creates a topic; with validate_only nothing happens and the status is 200."""
     made = await topics.create(scope.backend, wanted)

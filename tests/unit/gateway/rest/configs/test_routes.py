@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import httpx
 import pytest
 
@@ -14,12 +12,12 @@ ROOT = "/v3/clusters/memory"
 TOPICS = [f"topic-{n:03}" for n in range(250)]
 
 
-async def all_configs(http: httpx.AsyncClient) -> list[dict[str, Any]]:
+async def all_configs(http: httpx.AsyncClient) -> list[dict[str, object]]:
     answer = await http.get(f"{ROOT}/topics/-/configs")
     assert answer.status_code == 200
     body = answer.json()
     assert (body["kind"], body["metadata"]["self"]) == ("KafkaTopicConfigList", f"http://here{ROOT}/topics/-/configs")
-    rows: list[dict[str, Any]] = body["data"]
+    rows: list[dict[str, object]] = body["data"]
     return rows
 
 
