@@ -17,6 +17,8 @@ from tailrace.net.address import Address
 from tailrace.net.authentication.secret_file import SecretWatch, read_secret, secret_path
 from tailrace.net.background import in_background
 from tailrace.net.garbage_collection import SURVIVORS
+from tailrace.net.limits.seldom import SeldomWarning
+from tailrace.printable import printable
 from tailrace.runtime import http, logs
 from tailrace.runtime.clock import SystemClock
 from tailrace.runtime.insecure_listeners import check_listeners
@@ -33,6 +35,7 @@ if TYPE_CHECKING:
 
 # How long a thread that computes may keep the interpreter from the event loop; Python's own interval is 5 ms.
 _SWITCH_SECONDS = 0.0002
+_WHERE_CHARS = 200
 
 
 class Reporter(Protocol):
@@ -68,6 +71,8 @@ async def run_service(service: RoleInstance, stop: asyncio.Event, *, alone: bool
     messages.load_all()
     check_listeners(service.config, [service.role.name])
     environment = environment_for(service)
+    if alone:
+        limit_unraisable(environment)
     opened: Opened | None = None
     pages = http.Pages(
         environment.registry,
@@ -96,6 +101,19 @@ async def run_service(service: RoleInstance, stop: asyncio.Event, *, alone: bool
             environment.log.info("stopping")
     finally:
         server.close()
+
+
+def limit_unraisable(environment: Environment) -> None:
+    """Has the log say what Python cannot raise, as of a TLS client that asks for a host by bytes that are no name.
+
+    Python writes a traceback to stderr for each, and clients can cause as many as they like.
+    """
+    ignored = SeldomWarning(environment.log, environment.clock.monotonic_ms, "exception ignored")
+
+    def say(unraisable: sys.UnraisableHookArgs) -> None:
+        ignored.say(why=printable(repr(unraisable.exc_value)), where=printable(repr(unraisable.object)[:_WHERE_CHARS]))
+
+    sys.unraisablehook = say
 
 
 @contextlib.asynccontextmanager
