@@ -25,6 +25,7 @@ BROKER_KEYS = {
     "tailrace.net.metadata.follower": ("controller.quorum.bootstrap.servers",),
     "tailrace.runtime.process": ("data.dir", "node.id", "run.dir"),
     "tailrace.runtime.role_instance": ("health.listen", "health.port"),
+    "tailrace.net.limits.connections_per_ip": ("max.connections.per.ip", "max.connections.per.ip.overrides"),
     "tailrace.net.listeners.listener": (
         "admin.security.protocol",
         "advertised.listeners",

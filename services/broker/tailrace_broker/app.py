@@ -24,6 +24,7 @@ from tailrace.net.background import in_background, in_thread
 from tailrace.net.backoff import Backoff
 from tailrace.net.dispatch import Handler, HotHandler, Service, topic_names
 from tailrace.net.large import Large
+from tailrace.net.limits.connections_per_ip import connections_per_ip
 from tailrace.net.limits.request_memory import RequestMemory
 from tailrace.net.limits.role_memory import RoleMemory
 from tailrace.net.limits.role_memory_metrics import RoleMemoryMetrics
@@ -428,7 +429,7 @@ async def open_listener(
         stack.push_async_callback(coordinators.close)
         stack.push_async_callback(adopted.close)
         gauges.count_requests(metrics, broker.wakeups, data_path.examiner, server, adopted)
-        throttled = ThrottledConnections(quotas.admit, clock)
+        throttled = ThrottledConnections(quotas.admit, clock, connections_per_ip(config))
         stack.callback(throttled.close)
         gauges.count_quotas(metrics, limited, throttled)
         endpoints = advertised_endpoints(config, server.addresses, environment.boot_id)
@@ -440,7 +441,7 @@ async def open_listener(
         )
         gauges.count_handshakes(metrics, handshakes)
         if own_listener:
-            direct = DirectClients(limited, throttled, sasl, relay.forget, config)
+            direct = DirectClients(limited, throttled, sasl, relay.forget, config, handshakes)
             follower.subscribe(direct.image_changed)
             port = client_port(follower.image, config.node_id)
             encryption = None if handshakes is None else Encryption(handshakes, direct.refused)

@@ -36,6 +36,10 @@ def count_quotas(metrics: BrokerMetrics, limited: LimitedClients, throttled: Thr
         "Connections refused by a connection_creation_rate (KIP-612)",
         lambda: throttled.refused_count,
     )
+    metrics.counters["connections_refused_per_ip"] = (
+        "Connections above max.connections.per.ip of their address",
+        lambda: throttled.per_ip.refused_count,
+    )
 
 
 def count_handshakes(metrics: BrokerMetrics, handshakes: Handshakes | None) -> None:

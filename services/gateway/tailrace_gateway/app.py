@@ -19,6 +19,7 @@ from tailrace.net.address import Address
 from tailrace.net.authorization.opening import open_authorizer
 from tailrace.net.background import in_background
 from tailrace.net.backoff import Backoff
+from tailrace.net.limits.connections_per_ip import connections_per_ip
 from tailrace.net.limits.deadline_check import DeadlineCheck
 from tailrace.net.limits.role_memory_metrics import RoleMemoryMetrics
 from tailrace.net.listeners.listener import ClientListener, listeners_of, mechanisms_of
@@ -140,7 +141,7 @@ async def open_gateway(config: Config, environment: Environment) -> AsyncIterato
         )
         gateway = AnsweringGateway(parts, handover=config.gateway_handover)
         stack.push_async_callback(close_connections, gateway)
-        throttled = ThrottledConnections(quotas.admit, clock)
+        throttled = ThrottledConnections(quotas.admit, clock, connections_per_ip(config))
         stack.callback(throttled.close)
         opened_listeners = [open_listener(gateway, one, throttled, stack) for one in listeners]
         first = opened_listeners[0]

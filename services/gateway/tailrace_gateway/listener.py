@@ -95,6 +95,7 @@ class GatewayListener:
         self.base_port = listener.port
         if handshakes is not None:
             gateway.handshakes.append(handshakes)
+            self.throttled.per_ip.half_open.append(handshakes)
         self.nodes: dict[int, list[Accepting]] = {}
         self.most_descriptor = most_descriptor()
         self._refused = SeldomWarning(gateway.log, gateway.clock.monotonic_ms, "connection closed")
@@ -202,6 +203,8 @@ class GatewayListener:
     def _serve(self, connection: ClientLink) -> None:
         self.gateway.sasl.begin(connection.session, self.listener.mechanisms)
         self.gateway.connections.add(connection)
+        self.throttled.per_ip.opened(connection, connection.session.identity.client_host)
+        connection.on_closed = self.throttled.per_ip.closed
         connection.start()
 
     def close(self) -> None:

@@ -63,6 +63,11 @@ class GatewayMetrics(Collector):
                 "Connections refused by a connection_creation_rate (KIP-612).",
                 value=self._throttled.refused_count,
             ),
+            CounterMetricFamily(
+                "tailrace_connections_refused_per_ip",
+                "Connections above max.connections.per.ip of their address.",
+                value=self._throttled.per_ip.refused_count,
+            ),
             *self._of_handshakes(),
             GaugeMetricFamily("tailrace_connections", "Open connections.", value=len(gateway.connections)),
             self._of_software(),

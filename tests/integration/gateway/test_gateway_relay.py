@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 
 from support.gateway import Peer, World
+from support.waiting import turns_until
+from tailrace.net.limits.connections_per_ip import ConnectionsPerIp
 from tailrace.wire import codec
 from tailrace.wire import messages as m
 from tailrace_gateway.gateway import GatewayLimits
@@ -241,6 +243,19 @@ async def test_two_thousand_idle_connections_own_no_buffers(world: World) -> Non
     held = sum(len(c.tail) + unsent_bytes(c) for c in world.gateway.connections)
     assert held == 0
     assert len(world.gateway.pool.free) <= 2
+
+
+async def test_connections_above_those_of_an_address_are_closed_at_once(world: World) -> None:
+    per_ip = world.listener.throttled.per_ip = ConnectionsPerIp(1)
+    first = await world.client()
+    first.send(metadata(1))
+    await first.answer()
+    assert await (await world.client()).closed() and per_ip.refused_count == 1
+    first.writer.close()
+    await turns_until(lambda: not world.gateway.connections)
+    again = await world.client()
+    again.send(metadata(2))
+    await again.answer()
 
 
 async def test_connections_above_the_limit_are_closed_at_once(open_world: Callable[..., World]) -> None:

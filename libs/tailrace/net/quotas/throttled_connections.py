@@ -1,7 +1,7 @@
-"""New connections of an address that has had too many (connection_creation_rate, KIP-612).
+"""New connections of an address that has had too many (connection_creation_rate, KIP-612), or has too many open.
 
-As in Apache Kafka such a connection is accepted, not read, and closed after a while of at most a second: a client that
-is refused at once comes back at once.
+As in Apache Kafka a connection above a rate is accepted, not read, and closed after a while of at most a second: a
+client that is refused at once comes back at once. One above max.connections.per.ip is closed at once.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Protocol
 
 from tailrace.clock import Cancellable, Clock
+from tailrace.net.limits.connections_per_ip import ConnectionsPerIp
 
 HELD_MS = 1000.0
 
@@ -23,8 +24,10 @@ class Closes(Protocol):
 class ThrottledConnections:
     """Decides over each new connection, and holds those that are refused."""
 
-    def __init__(self, admit: Callable[[str, int], int], clock: Clock) -> None:
+    def __init__(self, admit: Callable[[str, int], int], clock: Clock, per_ip: ConnectionsPerIp | None = None) -> None:
+        """per_ip: of the open connections, counted by what opens them."""
         self.refused_count = 0
+        self.per_ip = ConnectionsPerIp() if per_ip is None else per_ip
         self._admit = admit
         self._clock = clock
         self._held: dict[Closes, Cancellable] = {}
@@ -36,7 +39,10 @@ class ThrottledConnections:
         """Whether the connection is refused; then it is closed here, at once where there is no room to hold it."""
         throttle_time_ms = self._admit(client_host, broker_id)
         if not throttle_time_ms:
-            return False
+            if not self.per_ip.refused(client_host):
+                return False
+            sock.close()
+            return True
         self.refused_count += 1
         if len(self._held) >= room:
             sock.close()

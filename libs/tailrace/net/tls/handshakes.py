@@ -16,6 +16,7 @@ from collections.abc import Callable
 from structlog.typing import FilteringBoundLogger
 
 from tailrace.clock import Cancellable, Clock
+from tailrace.net.address import Address
 from tailrace.net.limits.seldom import SeldomWarning
 from tailrace.net.tls.distinguished_name import not_after_ms, subject_of
 from tailrace.net.tls.encrypted_socket import EncryptedSocket
@@ -62,6 +63,10 @@ class Handshakes:
 
     def __len__(self) -> int:
         return len(self._open)
+
+    def count_of(self, host: str) -> int:
+        """How many of a client's address are under way."""
+        return sum(Address.parse(handshake.client).host == host for handshake in self._open)
 
     @property
     def counts(self) -> tuple[int, int]:

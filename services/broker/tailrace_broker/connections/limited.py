@@ -21,6 +21,7 @@ from tailrace.net.quotas.throttled_connections import Closes, ThrottledConnectio
 from tailrace.net.sasl.authenticator import SaslAuthenticator
 from tailrace.net.server import Server, hot_handlers
 from tailrace.net.session import AuthenticationState
+from tailrace.net.tls.handshakes import Handshakes
 
 # A client id's field that no request has: with it the first one, whatever its client id, is another one.
 UNKNOWN_ID = b"\xff\xfe"
@@ -82,6 +83,7 @@ class DirectConnection(Connection):
         self.named = self._owner.limited.named
         self._owner.connections.add(self)
         super().connection_made(transport)
+        self._owner.throttled.per_ip.opened(self, self.session.identity.client_host)
         self._owner.sasl.begin(self.session)
 
     def authentication_changed(self) -> None:
@@ -93,6 +95,7 @@ class DirectConnection(Connection):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._owner.connections.discard(self)
+        self._owner.throttled.per_ip.closed(self)
         super().connection_lost(exc)
 
     def renamed(self, client_id: bytes) -> None:
@@ -109,8 +112,11 @@ class DirectClients:
         sasl: SaslAuthenticator,
         forget_relay: Callable[[Connection], None],
         config: Config,
+        handshakes: Handshakes | None,
     ) -> None:
         """forget_relay: ends the connection by which a client's other requests go to a gateway."""
+        if handshakes is not None:
+            throttled.per_ip.half_open.append(handshakes)
         self.limited = limited
         self.sasl = sasl
         self.forget_relay = forget_relay

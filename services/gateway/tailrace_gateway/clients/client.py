@@ -37,6 +37,10 @@ _FOR_MEMBERS = frozenset({int(ApiKey.JOIN_GROUP), int(ApiKey.SYNC_GROUP)})
 _TORN = "the connection ended in the middle of a frame"
 
 
+def _uncounted(connection: object) -> None:
+    """Of a broker's connection: its client is counted where the socket is."""
+
+
 class ClientLink(Link):
     """One accepted socket on the port of one node."""
 
@@ -66,6 +70,7 @@ class ClientLink(Link):
         self.owner: tuple[str, int, int] | None = None  # (topic, shard, shard epoch) whose owner is answering
         self.owner_address: Address | None = None
         self.refused_batches = RefusedBatches()  # by the gateway itself, while its node was away
+        self.on_closed: Callable[[object], None] = _uncounted
         self._task: asyncio.Task[None] | None = None
 
     @property
@@ -437,3 +442,4 @@ class ClientLink(Link):
         for exchange in self.exchanges.values():
             exchange.close()
         self.gateway.closed(self)
+        self.on_closed(self)
