@@ -1,7 +1,7 @@
 """`PYTHONPATH=tests python -m sim.coordinator.mutants`: rules of groups broken one at a time, each found by a test.
 
 Each change is made in a copy of the coordinator, and the unit test that is named beside it must fail on the copy. All
-of these tests pass on a copy without a change. It is run by hand after a change of `groups/`, and takes half a minute.
+of these tests pass on a copy without a change. It is run by hand after a change of `groups/`, and takes a minute.
 """
 
 from __future__ import annotations
