@@ -24,6 +24,7 @@ from tailrace_controller.decide import acls, elect_leaders, features, user_scram
 from tailrace_controller.decide.controller_result import ControllerResult
 from tailrace_gateway.cluster_state import ClusterState, state_of
 from tailrace_gateway.rest.backend import ControllerView, T
+from tailrace_gateway.scrape_targets import ScrapeTarget
 
 _NAMES = UUID(int=1)
 _ALL = tuple(BrokerFeature(name, *levels) for name, levels in SUPPORTED.items())
@@ -84,6 +85,7 @@ class MemoryBackend:
         self.opened: dict[int, list[Any]] = {}  # by broker: rows of DescribeOpenTransactions
         self.described = PartitionProducers(0, 0)  # what DescribeProducers finds
         self.gone: set[str] = set()  # topics of the image that are deleted already
+        self.targets: list[ScrapeTarget] = []  # processes with metrics
         self.silent_roles: set[tuple[str, int]] = set()  # role and id of services that do not answer
         self.silent: set[int] = set()  # brokers that do not answer
         self.with_broken_disk = {0}
@@ -129,6 +131,9 @@ class MemoryBackend:
 
     async def silent_services(self, timeout_ms: int) -> set[tuple[str, int]]:
         return self.silent_roles
+
+    async def scrape_targets(self) -> list[ScrapeTarget]:
+        return self.targets
 
     async def wait_for(self, predicate: Callable[[MetadataImage], bool]) -> bool:
         return predicate(self._image)

@@ -8,6 +8,7 @@ import importlib
 import socket
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
+from functools import partial
 from pathlib import Path
 from uuid import UUID
 
@@ -42,6 +43,7 @@ from tailrace_gateway.rest.access.opening import open_access
 from tailrace_gateway.rest.access.rest_access import RestAccess
 from tailrace_gateway.rest.admin import GatewayAdmin
 from tailrace_gateway.rest.cross_origin import CrossOrigin
+from tailrace_gateway.scrape_targets import targets_of
 from tailrace_gateway.versions import ServedVersions
 
 # With a second for REST requests under way, a stop takes two at most, whoever is away.
@@ -171,6 +173,7 @@ async def open_gateway(config: Config, environment: Environment) -> AsyncIterato
             first.told_here,
             config.min_insync_replicas,
             lambda total_bytes: marks(total_bytes, slow, refuse),
+            list if environment.run_dir is None else partial(targets_of, environment.run_dir),
         )
         stack.push_async_callback(admin.close)
         access = open_access(config, gateway, environment)

@@ -28,6 +28,7 @@ from tailrace_gateway.forward import unfenced
 from tailrace_gateway.forward.controller import READ_ONLY
 from tailrace_gateway.gateway import Gateway
 from tailrace_gateway.rest.backend import READ_TIMEOUT_MS, ControllerView, T
+from tailrace_gateway.scrape_targets import ScrapeTarget
 from tailrace_gateway.silent_services import addresses_of, silent
 
 ASK_TIMEOUT_MS = 10_000
@@ -68,11 +69,13 @@ class GatewayAdmin:
         node_address: Callable[[], tuple[str, int]],
         min_insync_replicas: int = 1,
         log_dir_marks: Callable[[int], Marks] = lambda total_bytes: marks(total_bytes, AUTOMATIC, AUTOMATIC),
+        scrape_targets: Callable[[], list[ScrapeTarget]] = list,
     ) -> None:
         self._gateway = gateway
         self._min_insync_replicas = min_insync_replicas
         self._node_address = node_address
         self._log_dir_marks = log_dir_marks
+        self._scrape_targets = scrape_targets
         self._clients: dict[Address, Client] = {}
         self._large = Large()  # not the gateway's: an operator does not wait behind what clients ask for
         self._readings = ThreadPoolExecutor(1, "readings")
@@ -117,6 +120,9 @@ class GatewayAdmin:
         if follower.controller is not None:
             asked["controller", follower.controller_id] = follower.controller
         return await silent(asked, self._client, timeout_ms)
+
+    async def scrape_targets(self) -> list[ScrapeTarget]:
+        return await self.run(self._scrape_targets)
 
     async def wait_for(self, predicate: Callable[[MetadataImage], bool]) -> bool:
         try:

@@ -29,6 +29,7 @@ from tailrace_gateway.rest.hosts import HostCheck, HostRules
 from tailrace_gateway.rest.limits import RestLimits
 from tailrace_gateway.rest.log_dirs import routes as log_dirs
 from tailrace_gateway.rest.producers import routes as producers
+from tailrace_gateway.rest.prometheus import routes as prometheus
 from tailrace_gateway.rest.quotas import routes as quotas
 from tailrace_gateway.rest.reading import offsets
 from tailrace_gateway.rest.reading import routes as reading
@@ -75,6 +76,7 @@ def create_app(
         users,
         reading,
         offsets,
+        prometheus,
     ):  # "-" before any topic's name
         # Not include_router: FastAPI may keep what is included as one route, and paths.py and errors.py see each.
         app.router.routes.extend(module.router.routes)

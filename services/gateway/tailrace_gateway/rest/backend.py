@@ -12,6 +12,7 @@ from tailrace.wire.apis import ApiKey
 from tailrace.wire.hot.producers import PartitionProducers
 from tailrace.wire.messages import ApiMessage
 from tailrace_gateway.cluster_state import ClusterState
+from tailrace_gateway.scrape_targets import ScrapeTarget
 
 T = TypeVar("T")
 READ_TIMEOUT_MS = 3_000  # for what only one process tells: longer than a controller takes over from another
@@ -87,6 +88,10 @@ class AdminBackend(Protocol):
 
     async def silent_services(self, timeout_ms: int) -> set[tuple[str, int]]:
         """Role and id of the controller, coordinators and quota services that do not answer in time."""
+        ...
+
+    async def scrape_targets(self) -> list[ScrapeTarget]:
+        """The processes of this gateway's run directory that have metrics."""
         ...
 
     async def wait_for(self, predicate: Callable[[MetadataImage], bool]) -> bool:

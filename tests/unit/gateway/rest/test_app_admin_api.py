@@ -370,7 +370,7 @@ async def test_every_operation_is_in_the_openapi_document(http: httpx.AsyncClien
     assert "/v3/clusters/{cluster_id}/topics/{topic_name}/records" in paths
     operations = [operation for methods in paths.values() for operation in methods.values()]
     assert all(operation["description"] for operation in operations)
-    assert len(operations) == 92
+    assert len(operations) == 93
 
 
 async def test_every_operation_of_confluents_v3_is_served(http: httpx.AsyncClient) -> None:

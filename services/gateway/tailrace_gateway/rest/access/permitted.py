@@ -22,6 +22,7 @@ from tailrace.wire.messages import ApiMessage, FetchResponse
 from tailrace_gateway.cluster_state import ClusterState
 from tailrace_gateway.rest.access.visible_topics import VisibleNames, VisibleTopics
 from tailrace_gateway.rest.backend import AdminBackend, ControllerView, T, TopicConnections
+from tailrace_gateway.scrape_targets import ScrapeTarget
 
 _CLUSTER: Final = ResourceType.CLUSTER
 # Of all requests that are sent. What this product alone has is about all topics and clients, and names clients as their
@@ -105,6 +106,10 @@ class PermittedAdmin:
     async def silent_services(self, timeout_ms: int) -> set[tuple[str, int]]:
         self._require(ApiKey.DESCRIBE_CLUSTER, Denied(AclOperation.DESCRIBE, _CLUSTER, CLUSTER_NAME))
         return await self._backend.silent_services(timeout_ms)
+
+    async def scrape_targets(self) -> list[ScrapeTarget]:
+        self._require(ApiKey.DESCRIBE_CLUSTER, Denied(AclOperation.DESCRIBE, _CLUSTER, CLUSTER_NAME))
+        return await self._backend.scrape_targets()
 
     async def wait_for(self, predicate: Callable[[MetadataImage], bool]) -> bool:
         return await self._backend.wait_for(predicate)

@@ -1,0 +1,1 @@
+"""What Prometheus asks of the admin port."""
