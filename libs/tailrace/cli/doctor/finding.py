@@ -70,23 +70,11 @@ def of_topics(topics: Sequence[TopicState]) -> StepFinding:
             f"{_named(leaderless)} has no leader, and is neither written nor read",
             "Start the brokers of its replicas; `tailrace status` names them",
         )
-    never = [
-        topic for topic in topics if any(len(part[0]) < topic.min_insync_replicas for part in topic.partitions.values())
-    ]
-    if never:
-        one = never[0]
-        return StepFinding(
-            "topics",
-            State.FAIL,
-            f"{_named([topic.name for topic in never])} has fewer replicas than its min.insync.replicas "
-            f"({one.min_insync_replicas}): acks=all is always refused (NOT_ENOUGH_REPLICAS)",
-            f"`tailrace config set topic {one.name} min.insync.replicas=1`, or more replicas (`tailrace reassign`)",
-        )
     below = [
         f"{topic.name}-{index}"
         for topic in topics
         for index, part in topic.partitions.items()
-        if len(part[1]) < topic.min_insync_replicas
+        if len(part[1]) < min(topic.min_insync_replicas, len(part[0]))  # as the leader counts (KIP-966)
     ]
     if below:
         return StepFinding(
