@@ -139,7 +139,7 @@ def test_every_command_runs_where_only_the_wheel_is_installed(installed: Callabl
         there.run("tailrace", "status")
         assert "the record is read back" in there.run("tailrace", "doctor", "--write")
         for measured in ("produce", "consume", "end-to-end"):
-            said = there.run("tailrace", "perf", measured, "-t", "orders", "--num-records", "20")
+            said = there.run("tailrace", "perf", measured, "-t", "zstd", "--num-records", "20")
             assert said.startswith("20 records "), said
         there.run("tailrace", "quota", "top")
         there.run("tailrace", "health", "--data", cluster.data_dir)
@@ -148,7 +148,9 @@ def test_every_command_runs_where_only_the_wheel_is_installed(installed: Callabl
         assert "is in use" in there.run("tailrace", "verify-log", segment.parent, status=2)
         assert "tailrace" in there.run("tailrace", "completion", "bash")
         assert "tailrace[tables]" in there.run("tailrace", "table", "run", "--target", there.folder, status=1)
+        assert "tailrace[frames]" in there.run("tailrace", "sql", "select 1", status=1)
         tried = {
+            "sql",
             *ASKING,
             "completion",
             "status",
@@ -174,6 +176,36 @@ def test_the_example_for_tests_runs_there_and_pytest_finds_the_fixtures_by_itsel
         (there.folder / name).write_text(text)
     assert "3 passed" in there.run("pytest", "-q")
     assert "tailrace_topic" in there.run("pytest", "--fixtures", "-q")
+
+
+def test_a_topic_is_a_data_frame_where_the_extra_is_installed(built: Built, tmp_path: Path) -> None:
+    there = install(f"tailrace[frames] @ file://{built.wheel}", tmp_path, sys.executable)
+    page = (ROOT / "docs" / "notebooks.md").read_text(encoding="utf-8")
+    ((name, text),) = re.findall(r"<!-- (\w+\.py) -->\n```python\n(.*?)```", page, re.DOTALL)
+    (there.folder / name).write_text(text)
+    queries = re.findall(r'^\$ tailrace sql "(.*?)"(?: (--.*))?$', page, re.MULTILINE)
+    with Cluster(command=(str(there.bin / "tailrace"), "up"), environ=there.environ) as cluster:
+        there.environ["TAILRACE_BOOTSTRAP"] = cluster.bootstrap
+        there.run("tailrace", "topic", "create", "sales")
+        for customer, amount in (("a", 3), ("b", 5), ("a", 7)):
+            there.run("tailrace", "produce", "sales", typed=f'{{"customer":"{customer}","amount":{amount}}}\n')
+        said = there.run("python", there.folder / name)
+        assert said.count("customer") == 6 and "shape: (3, 2)" in said and "count_star()" in said, said
+        first, second, third = (there.run("tailrace", "sql", query, *more.split()) for query, more in queries)
+        assert [line.split() for line in first.splitlines()[1:]] == [["customer", "sales"], ["a", "2"], ["b", "1"]]
+        assert first.startswith("sales: 3 records, all of the window") and second.endswith("[]\n")
+        assert "3 records" in third and (there.folder / "sales.parquet").is_file()
+        assert '"offset": 2' in there.run("tailrace", "sql", "from sales", "--last", "1", "--json")
+        assert "no such topic" in there.run("tailrace", "sql", "from nope", status=1)
+        assert "is not UTF-8" in _of_bytes(there)
+
+
+def _of_bytes(there: Installed) -> str:
+    """What a query over a value that is no text says."""
+    (there.folder / "bytes").write_bytes(b"\xff")
+    there.run("tailrace", "produce", "raw", there.folder / "bytes")
+    assert "\\xff" in there.run("tailrace", "sql", "from raw", "--bytes")
+    return there.run("tailrace", "sql", "from raw", status=1)
 
 
 def console(admin: str) -> set[str]:

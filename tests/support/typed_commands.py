@@ -162,6 +162,7 @@ OTHERS: Final[Mapping[str, str]] = {
     "quota top": "cli/daily/test_quotas.py",
     "status": "cli/daily/test_status.py",
     "doctor": "cli/doctor/test_examination.py",
+    "sql": "frames/test_topic.py",
     "perf produce": "cli/perf/test_stats.py",
     "perf consume": "cli/perf/test_stats.py",
     "perf end-to-end": "cli/perf/test_stats.py",

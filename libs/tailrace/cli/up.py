@@ -274,8 +274,8 @@ class Up:
         gc.enable()
         logs.configure(self.log_format, self.given.log_level)
         if instance.role == plan.TABLE:
-            from tailrace.cli.daily.connection import COMMAND_CONFIG
             from tailrace.cli.table.child import live_worker
+            from tailrace.frames.where import COMMAND_CONFIG
 
             if self.secure is not None:
                 os.environ.setdefault(COMMAND_CONFIG, str(self.secure.command_config))

@@ -16,9 +16,12 @@ _TIMEOUT_MS: Final = 30_000
 class BootstrapNodes:
     """The port of readers to a cluster (AskNode)."""
 
-    def __init__(self, bootstrap: Sequence[Address], settings: ClientSettings = PLAINTEXT) -> None:
+    def __init__(
+        self, bootstrap: Sequence[Address], settings: ClientSettings = PLAINTEXT, client_id: str = CLIENT_ID
+    ) -> None:
         self._bootstrap = bootstrap
         self._settings = settings
+        self._client_id = client_id
         self._clients: dict[Address, Client] = {}
 
     async def __call__(self, message: ApiMessage, version: int, at: Address | None = None) -> object:
@@ -26,7 +29,9 @@ class BootstrapNodes:
         failed: Disconnected | TimeoutError | None = None
         for address in self._bootstrap if at is None else (at,):
             if address not in self._clients:
-                self._clients[address] = Client(address, CLIENT_ID, tls=self._settings.tls, login=self._settings.login)
+                self._clients[address] = Client(
+                    address, self._client_id, tls=self._settings.tls, login=self._settings.login
+                )
             try:
                 return await self._clients[address].ask(message, timeout_ms=_TIMEOUT_MS, version=version)
             except (Disconnected, TimeoutError) as error:

@@ -28,7 +28,13 @@ _DAILY: Final = "tailrace.cli.daily"
 _WITHOUT_OUTPUT: Final = ("completion",)  # it prints a program for a shell
 _USERS: Final = "tailrace.cli.secure.users"
 _FILES: Final = "tailrace.cli.files"
-_ASKING: Final = (_DAILY, _USERS, "tailrace.cli.doctor", "tailrace.cli.perf")  # which have --timeout
+_ASKING: Final = (
+    _DAILY,
+    _USERS,
+    "tailrace.cli.doctor",
+    "tailrace.cli.perf",
+    "tailrace.cli.sql",
+)  # which have --timeout
 _ELSEWHERE: Final = "these start before typer is loaded (command.py); they are here for --help alone"
 COMMANDS: Final = {
     "up": Command(_ELSEWHERE, "", "Start a whole cluster on this machine."),
@@ -43,6 +49,7 @@ COMMANDS: Final = {
         f"{_DAILY}.transactions.commands", "app", "Transactions: show them, find those that hang, end one."
     ),
     "perf": Command("tailrace.cli.perf.command", "app", "Measure writing, reading, and the way of a record."),
+    "sql": Command("tailrace.cli.sql.command", "sql", "Query the records of topics by SQL."),
     "table": Command("tailrace.cli.table.command", "app", "Topics as tables of Delta Lake."),
     "config": Command(f"{_DAILY}.configs", "app", "Configs of topics and brokers."),
     "user": Command(_USERS, "app", "Users that log in with a password."),

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
+from tailrace.frames.where import BOOTSTRAP, COMMAND_CONFIG, DEFAULT_BOOTSTRAP, running_bootstrap, settings_of_file
 from tailrace.net.address import Address
 from tailrace.printable import printable, printable_lines
-from tailrace.runtime.run_files import RunFile, default_data_dir
+from tailrace.runtime.run_files import default_data_dir
 
 if TYPE_CHECKING:
     from tailrace.net.client import ClientSettings
@@ -26,15 +27,13 @@ def given(name: str | None) -> str | None:
 
 
 _YEAR_10000_MS = 253_402_300_800_000  # timestamps are the producers' own: datetime ends before some of them
-COMMAND_CONFIG = "TAILRACE_COMMAND_CONFIG"  # a file of client settings; --command-config sets it, too
-DEFAULT_BOOTSTRAP = "127.0.0.1:9092"
 _LISTENS_S = 1.0
 Bootstrap = Annotated[
     str | None,
     typer.Option(
         "--bootstrap",
         "-b",
-        envvar="TAILRACE_BOOTSTRAP",
+        envvar=BOOTSTRAP,
         help=f"host:port; default: the cluster that runs in the default directory, else {DEFAULT_BOOTSTRAP}",
     ),
 ]
@@ -61,9 +60,9 @@ def cluster_address(bootstrap: str | None, data_dir: Path | None = None) -> Clus
     cluster while it runs, Kafka's port.
     """
     if data_dir is not None:
-        return ClusterAddress(_bootstrap_of(data_dir) or DEFAULT_BOOTSTRAP, data_dir)
+        return ClusterAddress(running_bootstrap(data_dir) or DEFAULT_BOOTSTRAP, data_dir)
     local_dir = default_data_dir(os.environ)
-    local = _bootstrap_of(local_dir)
+    local = running_bootstrap(local_dir)
     if bootstrap and bootstrap != local:
         return ClusterAddress(bootstrap)
     return ClusterAddress(local or DEFAULT_BOOTSTRAP, local_dir)
@@ -76,18 +75,13 @@ def address(bootstrap: str | None) -> str:
 
 def command_settings() -> ClientSettings:
     """A usage error where the file of client settings, or what it says, cannot be used."""
-    from tailrace.net.client import PLAINTEXT
-
     file = os.environ.get(COMMAND_CONFIG)
     if not file:
-        return PLAINTEXT
-    from tailrace.config import ConfigError, properties
-    from tailrace.net.sasl.client_settings import client_settings
-    from tailrace.runtime.clock import SystemClock
+        return settings_of_file(None)
+    from tailrace.config import ConfigError
 
     try:
-        given = {name: value for name, (value, _) in properties.parse(Path(file).read_text()).items()}
-        return client_settings(given, SystemClock().wall_ms())
+        return settings_of_file(file)
     except OSError as error:
         raise typer.BadParameter(f"--command-config {file} cannot be read: {error.strerror}") from None
     except (ConfigError, ValueError) as wrong:
@@ -106,12 +100,7 @@ def listens(bootstrap: str) -> bool:
 
 def runs_here(bootstrap: str) -> bool:
     """Whether this is where the cluster of the default directory answers, or will do so once it has started."""
-    return bootstrap == _bootstrap_of(default_data_dir(os.environ))
-
-
-def _bootstrap_of(data_dir: Path) -> str | None:
-    running = RunFile.read(data_dir / "run" / "up.json")
-    return running.addresses["bootstrap"] if running and running.is_running() else None
+    return bootstrap == running_bootstrap(default_data_dir(os.environ))
 
 
 def pairs(items: list[str] | None) -> dict[str, str]:

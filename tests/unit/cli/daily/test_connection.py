@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tailrace.cli.daily.connection import DEFAULT_BOOTSTRAP, ClusterAddress, cluster_address, table
+from tailrace.cli.daily.connection import ClusterAddress, cluster_address, table
+from tailrace.frames.where import DEFAULT_BOOTSTRAP
 from tailrace.runtime.run_files import RunFile, start_ticks
 
 

@@ -1,0 +1,3 @@
+from tailrace.frames.topic import read as read
+
+__version__: str

@@ -1,0 +1,1 @@
+"""`tailrace sql`: queries over topics."""
