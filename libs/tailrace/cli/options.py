@@ -55,7 +55,7 @@ def parse(arguments: Sequence[str], environ: Mapping[str, str]) -> UpOptions:
         if names_listeners and value is not None:
             parser.error(f"{option} is of one listener, and listeners names them all")
     if given.listen is None:
-        given.listen = environ.get("TAILRACE_GATEWAY_LISTEN", _LISTEN)
+        given.listen = environ.get("TAILRACE_GATEWAY_LISTEN") or _LISTEN
     if given.port is None:
         given.port = _PORT
     if given.secure and "gateway.security.protocol" in settings:
@@ -132,7 +132,7 @@ def _parser(environ: Mapping[str, str]) -> argparse.ArgumentParser:
         parser.add_argument(f"--{role}", type=_instances, default=1, metavar="N", help=f"default 1{copies}")
     add = parser.add_argument
     add("--data", metavar="DIR", default=str(default_data_dir(environ)), help="default %(default)s")
-    listen = environ.get("TAILRACE_GATEWAY_LISTEN", _LISTEN)
+    listen = environ.get("TAILRACE_GATEWAY_LISTEN") or _LISTEN
     add("--listen", metavar="HOST", help=f"comma separated; default {listen}; several listeners: --set listeners=…")
     add("--port", type=_port, help=f"of node 0; 0 picks a free block; default {_PORT}")
     add("--advertise", metavar="HOST[:PORT]", help="what clients are told; default: the address they connected to")

@@ -36,6 +36,30 @@ def test_without_listeners_the_short_form_is_one() -> None:
     assert not (one.by_name or one.has_login or one.is_safe)
 
 
+@pytest.mark.parametrize(
+    ("short", "new"),
+    [
+        ({}, {"listeners": "PLAINTEXT://localhost:9092"}),
+        ({"gateway.port": "19092"}, {"listeners": "PLAINTEXT://localhost:19092"}),
+        ({"gateway.listen": "10.0.0.5"}, {"listeners": "PLAINTEXT://10.0.0.5:9092"}),
+        ({"gateway.listen": "0.0.0.0,::"}, {"listeners": "PLAINTEXT://:9092"}),
+        ({"gateway.security.protocol": "SASL_SSL"}, {"listeners": "SASL_SSL://localhost:9092"}),
+        (
+            {"gateway.advertised.host": "kafka.example.org", "gateway.advertised.port": "443"},
+            {
+                "listeners": "PLAINTEXT://localhost:9092",
+                "advertised.listeners": "PLAINTEXT://kafka.example.org:443",
+            },
+        ),
+    ],
+)
+def test_the_table_of_old_settings_says_what_is_so(short: dict[str, str], new: dict[str, str]) -> None:
+    """docs/listeners.md, Short form."""
+    assert listeners_of(Config.load("gateway", overrides=short | SCRAM)) == listeners_of(
+        Config.load("gateway", overrides=new | SCRAM)
+    )
+
+
 def test_each_listener_has_its_own_protocol_addresses_and_mechanisms() -> None:
     loaded = config(
         "INNER://localhost:9092,external://:9192",
