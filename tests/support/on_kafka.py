@@ -8,6 +8,7 @@ each script; `./test compat --targets kafka --record-kafka` writes them anew.
 from __future__ import annotations
 
 import hashlib
+import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -20,6 +21,7 @@ from support.kafka_peer import VERSION
 
 COMPAT = ROOT / "tests" / "compat"
 RECORD = COMPAT / "on_kafka.tsv"
+_IMPORTED = re.compile(r"^from compat\.(\w+) import", re.MULTILINE)
 CLIENTS = ("kafka-python", "aiokafka", "confluent-kafka")
 
 
@@ -31,14 +33,26 @@ class Passed(NamedTuple):
 
 
 def digest(script: Path) -> str:
-    """Of the script, its folder's helpers and those of all scripts, the golden answers, the clients and Kafka."""
+    """Of the script and what it imports of its folder, of fixtures, golden answers, the clients and Kafka itself."""
     found = hashlib.sha256(VERSION.encode())
     pinned = (line for line in (ROOT / "constraints.txt").read_text().splitlines() if line.startswith(CLIENTS))
     found.update("\n".join(sorted(pinned)).encode())
-    helpers = {file for folder in (COMPAT, script.parent) for file in folder.glob("*.py") if "test_" not in file.name}
-    for file in (script, *sorted(helpers), *sorted((COMPAT / "golden").iterdir())):
+    golden = (COMPAT / "golden").iterdir() if "golden" in script.read_text() else ()
+    for file in (*sorted(_used(script)), *sorted(golden)):
         found.update(file.read_bytes())
     return found.hexdigest()[:16]
+
+
+def _used(script: Path) -> set[Path]:
+    """The script, the files of fixtures above it, and what these import of tests/compat."""
+    left = [script, *(file for folder in {COMPAT, script.parent} if (file := folder / "conftest.py").exists())]
+    found: set[Path] = set()
+    while left:
+        file = left.pop()
+        if file not in found:
+            found.add(file)
+            left += [COMPAT / f"{name}.py" for name in _IMPORTED.findall(file.read_text())]
+    return found
 
 
 def is_on_kafka(item: pytest.Item) -> bool:

@@ -17,7 +17,7 @@ def script(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "golden" / "answers.json").write_text("{}")
     (tmp_path / "shapes.py").write_text("SHAPE = 1\n")
     path = tmp_path / "test_raw.py"
-    path.write_text("def test_it(target): ...\n")
+    path.write_text("from compat.shapes import SHAPE\n\n\ndef test_it(target): ...  # golden\n")
     return path
 
 
@@ -30,6 +30,12 @@ def test_a_script_that_has_passed_is_known_until_it_or_what_it_uses_changes(scri
     with (script.parent / changed).open("a") as file:
         file.write("\n")
     assert on_kafka.known({script: 2}, record) == set()
+
+
+def test_what_the_script_does_not_import_changes_nothing(script: Path) -> None:
+    before = on_kafka.digest(script)
+    script.with_name("differences.py").write_text("DIFFERENT = 1\n")
+    assert on_kafka.digest(script) == before
 
 
 def test_a_script_with_other_tests_than_have_passed_is_not_known(script: Path) -> None:
