@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from support.pieces import whole
 from tailrace.wire import codec
 from tailrace.wire.apis import ApiKey
 from tailrace.wire.header import parse_request_header
@@ -258,7 +259,7 @@ def test_fetch_answers_decode_as_the_schema_says(version: int) -> None:
         PartitionData(2, 0, 5, 5, 0, b"x" * 500),
     ]
     tags = node_endpoints([(4, "host", 9096)]) if version >= 16 else b"\x00"
-    frame = b"".join(bytes(b) for b in encode_fetch_answer(version, 3, 11, 0, [(key, rows)], tags))
+    frame = whole(encode_fetch_answer(version, 3, 11, 0, [(key, rows)], tags))
     answer: FetchResponse = codec.decode_response(1, version, codec.response_body(1, version, frame[4:]))
     parts = answer.responses[0].partitions
     assert [bytes(p.records or b"") for p in parts] == [b"abc", b"", b"x" * 500]
@@ -280,7 +281,7 @@ def test_the_usual_fetch_answer_decodes_as_the_schema_says(
     key = TOPIC_ID.bytes if version >= 13 else name.encode()
     records = bytes(size)
     data = PartitionData(*row, records, None, size % 2 == 0)
-    frame = b"".join(encode_fetch_answer(version, 3, 11, 0, [(key, [data])]))
+    frame = whole(encode_fetch_answer(version, 3, 11, 0, [(key, [data])]))
     assert struct.unpack_from(">ii", frame) == (len(frame) - 4, 3)
     answer: FetchResponse = codec.decode_response(1, version, codec.response_body(1, version, frame[4:]))
     (topic,) = answer.responses
@@ -305,7 +306,7 @@ def test_aborted_transactions_decode_as_the_schema_says(
 ) -> None:
     data = PartitionData(*row, bytes(size), None, True, transactions=aborted)
     key = TOPIC_ID.bytes if version >= 13 else b"topic"
-    frame = b"".join(encode_fetch_answer(version, 3, 0, 0, [(key, [data, data])]))
+    frame = whole(encode_fetch_answer(version, 3, 0, 0, [(key, [data, data])]))
     answer: FetchResponse = codec.decode_response(1, version, codec.response_body(1, version, frame[4:]))
     for part in answer.responses[0].partitions:
         marks = (part.high_watermark, part.last_stable_offset, part.log_start_offset if version >= 5 else row[4])

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from support.pieces import whole
 from tailrace.wire import codec
 from tailrace.wire.apis import ApiKey
 from tailrace.wire.header import parse_request_header
@@ -64,7 +65,7 @@ def test_the_answer_is_read_as_it_was_written(data: st.DataObject) -> None:
         st.lists(st.tuples(i64, i64), max_size=2),
     )
     rows = data.draw(st.lists(st.tuples(ids, st.lists(row, max_size=3)), max_size=3))
-    frame = b"".join(bytes(part) for part in encode_fetch_answer(17, 9, 44, 0, rows))[4:]
+    frame = whole(encode_fetch_answer(17, 9, 44, 0, rows))[4:]
     read = decode_replica_answer(frame)
     assert (read.error_code, read.session_id) == (0, 44)
     flat = [(key, one) for key, many in rows for one in many]
@@ -97,7 +98,7 @@ def test_aborted_transactions_and_unknown_tags_are_passed_over() -> None:
 @given(cut=st.integers(0, 200), noise=st.binary(max_size=5))
 def test_damage_is_malformed_and_nothing_else(cut: int, noise: bytes) -> None:
     row = PartitionData(1, 0, 5, 5, 0, b"records", (1, 2), False, -1, (3, 4))
-    frame = b"".join(bytes(p) for p in encode_fetch_answer(17, 9, 44, 0, [(UUID(int=5).bytes, [row])]))[4:]
+    frame = whole(encode_fetch_answer(17, 9, 44, 0, [(UUID(int=5).bytes, [row])]))[4:]
     damaged = frame[:cut] + noise + frame[cut + len(noise) :][: max(0, len(frame) - cut - len(noise) - 1)]
     try:
         decode_replica_answer(damaged)
@@ -109,6 +110,6 @@ def test_damage_is_malformed_and_nothing_else(cut: int, noise: bytes) -> None:
 @pytest.mark.parametrize("size", range(0, 60, 7))
 def test_a_cut_answer_is_malformed(size: int) -> None:
     row = PartitionData(1, 0, 5, 5, 0, b"records")
-    frame = b"".join(bytes(p) for p in encode_fetch_answer(17, 9, 44, 0, [(UUID(int=5).bytes, [row])]))[4:]
+    frame = whole(encode_fetch_answer(17, 9, 44, 0, [(UUID(int=5).bytes, [row])]))[4:]
     with pytest.raises(Malformed):
         decode_replica_answer(frame[: min(size, len(frame) - 1)])

@@ -125,7 +125,7 @@ CLOCK_CALLS = {
 }
 SLEEPS = {("asyncio", "sleep"), ("time", "sleep"), ("trio", "sleep"), ("anyio", "sleep"), ("gevent", "sleep")}
 RANDOM_IDS = {"uuid1", "uuid4"}
-MOST_ANY = 912
+MOST_ANY = 600
 # A full /tmp stops no role: a command, the helper for tests and the Spark jobs make temporary files.
 TEMPORARY = {"libs/tailrace/cli/files/exporting.py", "libs/tailrace/testing/cluster.py"}
 

@@ -18,7 +18,7 @@ from typing import Any, Protocol
 
 from tailrace.errors import ApiError, ErrorCode
 from tailrace.net.context import Context
-from tailrace.net.dispatch import ORDINARY, Answer, HotHandlers, Relay, Service, answer_frame, api_versions
+from tailrace.net.dispatch import ORDINARY, HotHandlers, Relay, Service, answer_frame, api_versions
 from tailrace.net.identity import Identity, identity_of_socket
 from tailrace.net.large import LARGE_BYTES, has_many_rows
 from tailrace.net.limits.answer_memory import OWN_BYTES, of_rows
@@ -37,6 +37,7 @@ from tailrace.wire.connection import BUSY, CLOSED, LEAST_REQUEST_BYTES, MUTED, S
 from tailrace.wire.header import RequestHeader, parse_request_header, skip_request_header
 from tailrace.wire.malformed import NotKafka, TooManyRows
 from tailrace.wire.messages import PreambleRequest, PreambleResponse
+from tailrace.wire.pieces import Answer, Piece
 
 _DATA = frozenset({int(ApiKey.PRODUCE), int(ApiKey.FETCH)})
 _KEY = Struct(">h")
@@ -252,7 +253,7 @@ class Connection(Answering):
         self.core.stops &= ~MUTED
         self._parse()
 
-    def _awaited_came(self, awaited: asyncio.Future[Any]) -> None:
+    def _awaited_came(self, awaited: asyncio.Future[list[Piece]]) -> None:
         self._answered_later(super()._awaited_came, awaited)
 
     def flush(self) -> None:

@@ -6,8 +6,10 @@ UNKNOWN_SERVER_ERROR. A request that cannot be parsed closes the connection, as 
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
+from enum import Enum
 from struct import error as StructError
 from typing import Any, Final, Protocol, TypeAlias
 from uuid import UUID
@@ -28,19 +30,26 @@ from tailrace.net.session import ClientSession
 from tailrace.net.transport.buffers import SocketBuffers
 from tailrace.wire import codec
 from tailrace.wire.apis import Api, ApiKey
+from tailrace.wire.connection import Promised
 from tailrace.wire.encode_buffer import EncodeBuffer
 from tailrace.wire.library import struct_of
 from tailrace.wire.messages import ApiVersionsResponse
+from tailrace.wire.pieces import Answer, Piece
 
 # Request and response are message objects of the api table's classes; a response may be its body in a buffer.
 Handler: TypeAlias = Callable[[Any, Context, Any], Awaitable[Any]]
-# (connection, api version, correlation id, body) -> buffers now, a future of them, None for no answer (acks=0), or
-# ORDINARY: the handler of that key takes it.
-HotHandler: TypeAlias = Callable[[HotConnection, int, int, memoryview], Any]
-ORDINARY: Final = object()
+
+
+class _Ordinary(Enum):
+    ORDINARY = "the ordinary handler takes it"
+
+
+ORDINARY: Final = _Ordinary.ORDINARY
+# What a hot handler returns: pieces now, a slot that gets them later, None for no answer (acks=0), or ORDINARY.
+HotAnswer: TypeAlias = list[Piece] | asyncio.Future[list[Piece]] | Promised | _Ordinary | None
+# (connection, api version, correlation id, body) -> its answer.
+HotHandler: TypeAlias = Callable[[HotConnection, int, int, memoryview], HotAnswer]
 HotHandlers: TypeAlias = Mapping[int, tuple[HotHandler, int, int]]  # with the versions they serve
-# The buffers of a whole answer frame, or the frame itself.
-Answer: TypeAlias = bytes | memoryview | list[Any]
 # (connection, whole frame) -> the whole answer. Raises ConnectionError or TimeoutError where none comes.
 Relay: TypeAlias = Callable[[HotConnection, memoryview], Awaitable[Answer]]
 

@@ -93,7 +93,7 @@ class Booking:
             booking.holdings[int(gateway_id), str(incarnation)] = _Holding(float(rate), float(need), float(expires_ms))
         return booking
 
-    def values(self) -> list[Any]:
+    def values(self) -> list[object]:
         """All of it in lists, for a store."""
         held = [[*gateway, one.rate, one.need, one.expires_ms] for gateway, one in self.holdings.items()]
         return [self.at_ms, self.credit, held]

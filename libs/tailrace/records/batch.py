@@ -14,8 +14,9 @@ from crc32c import crc32c
 
 from tailrace.errors import ApiError, ErrorCode
 from tailrace.records.compression import MAX_DECOMPRESSED_BYTES, Codec
+from tailrace.wire import pieces
 
-Bytes: TypeAlias = bytes | bytearray | memoryview
+Bytes: TypeAlias = pieces.Bytes
 WritableBytes: TypeAlias = bytearray | memoryview
 
 HEADER: Final = Struct(">qiibIhiqqqhii")

@@ -17,6 +17,7 @@ from tailrace.wire.library import compiled_encoder, set_version
 from tailrace.wire.limits import CODES
 from tailrace.wire.malformed import Malformed, TooManyRows
 from tailrace.wire.messages import ApiMessage
+from tailrace.wire.pieces import Bytes
 from tailrace.wire.repeats import answered_once
 
 __all__ = [
@@ -44,7 +45,7 @@ _UNSUPPORTED_VERSION = b"\x00\x23"
 _TRAILING_BYTES_FROM = 9
 
 
-def decode_request(key: int, version: int, body: Any) -> Any:
+def decode_request(key: int, version: int, body: Bytes) -> Any:
     """Decodes a request's body (header already taken off), with what it names twice named once.
 
     Raises Malformed; TooManyRows for one that its API refuses with an error code.
@@ -57,7 +58,7 @@ def decode_request(key: int, version: int, body: Any) -> Any:
     return answered_once(key, request)
 
 
-def decode_response(key: int, version: int, body: Any) -> Any:
+def decode_response(key: int, version: int, body: Bytes) -> Any:
     """Decodes a response's body (header already taken off). Raises Malformed."""
     if key == ApiKey.API_VERSIONS and bytes(body[:2]) == _UNSUPPORTED_VERSION:
         version = 0  # KIP-511: of a peer that does not know the version
@@ -65,7 +66,7 @@ def decode_response(key: int, version: int, body: Any) -> Any:
     return response
 
 
-def response_body(key: int, version: int, frame: Any) -> Any:
+def response_body(key: int, version: int, frame: Bytes) -> memoryview:
     """The body of a response frame (without its size): past the correlation id and the tag section."""
     view = memoryview(frame)
     if response_header_bytes(key, version) == _CORRELATION.size:
@@ -73,7 +74,7 @@ def response_body(key: int, version: int, frame: Any) -> Any:
     return view[skip_tags(view, 4) :]
 
 
-def response_correlation_id(frame: Any) -> int:
+def response_correlation_id(frame: Bytes) -> int:
     """The correlation id of a response frame (without its size)."""
     if len(frame) < _CORRELATION.size:
         raise Malformed(f"a response of {len(frame)} bytes has no header")

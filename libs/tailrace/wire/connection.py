@@ -14,6 +14,7 @@ from struct import Struct
 from typing import Any, Final, Generic, TypeVar
 
 from tailrace.wire.malformed import Malformed, NotKafka
+from tailrace.wire.pieces import Answer, Piece
 
 SIZE: Final = Struct(">i")
 IN_FLIGHT_MAX: Final = 256
@@ -40,7 +41,7 @@ class Promised:
     __slots__ = ("answer",)
 
     def __init__(self) -> None:
-        self.answer: list[Any] | None = None
+        self.answer: list[Piece] | None = None
 
 
 class Fate(Enum):
@@ -65,7 +66,7 @@ class ServerConnection:
     def __init__(self, max_frame_bytes: int) -> None:
         self.max_frame_bytes = max_frame_bytes
         self.min_frame_bytes = LEAST_REQUEST_BYTES
-        self.slots: deque[Any] = deque()
+        self.slots: deque[Answer | Promised] = deque()
         self.stops = 0
         self.answered_bytes = 0  # of answers that are known and not taken yet
         self.ended = False  # the client sends no more
@@ -111,11 +112,11 @@ class ServerConnection:
 
     # -- answers out ----------------------------------------------------------------------------------------------
 
-    def take_ready(self) -> list[Any]:
+    def take_ready(self) -> list[Piece]:
         """The buffers of every answer that is ready and not behind one that is not."""
-        slots, out = self.slots, []
+        slots, out = self.slots, list[Piece]()
         while slots:
-            slot = slots[0]
+            slot: Any = slots[0]  # narrowed by its type below, at less cost than isinstance
             if type(slot) is Promised:
                 slot = slot.answer
                 if slot is None:

@@ -18,10 +18,11 @@ from tailrace.wire import library
 from tailrace.wire.limits import MOST_STRING_BYTES, Ceiling, ceiling
 from tailrace.wire.malformed import Malformed
 from tailrace.wire.messages import ApiMessage
+from tailrace.wire.pieces import Bytes
 from tailrace.wire.varint import read_unsigned
 
 # (body, position, how many rows may still come of each list) -> value, next position
-Read = Callable[[Any, int, list[int]], tuple[Any, int]]
+Read = Callable[[Bytes, int, list[int]], tuple[Any, int]]
 
 ANY_NUMBER: Final = 1 << 62
 _NUMBERS: Final = {
@@ -55,7 +56,7 @@ class Decoder(NamedTuple):
     source: str
 
 
-def decode(message: type[ApiMessage], version: int, body: Any, trailing: bool = False) -> tuple[Any, Excess | None]:
+def decode(message: type[ApiMessage], version: int, body: Bytes, trailing: bool = False) -> tuple[Any, Excess | None]:
     """The message, and the first list above a ceiling that is answered with an error code.
 
     Raises Malformed unless the body is exactly one message of this version (and more, if trailing).
@@ -131,7 +132,7 @@ class _Source:
     def _add(self, *lines: str) -> None:
         self._lines.extend("    " * self._indent + line for line in lines)
 
-    def _named(self, kind: str, value: Any) -> str:
+    def _named(self, kind: str, value: object) -> str:
         self._number += 1
         name = f"{kind}_{self._number}"
         self.names[name] = value
@@ -259,7 +260,7 @@ class _Source:
         self._add(f"if data[pos]: pos = read_tags(data, pos, left, {row}, {{{table}}})", "else: pos += 1")
 
 
-def _read_tags(data: Any, pos: int, left: list[int], row: Any, known: dict[int, tuple[str, Read]]) -> int:
+def _read_tags(data: Bytes, pos: int, left: list[int], row: Any, known: dict[int, tuple[str, Read]]) -> int:
     """Sets the known tagged fields of a row and keeps the others as bytes; returns the next position."""
     count, pos = read_unsigned(data, pos)
     for _ in range(count):
@@ -281,7 +282,7 @@ def _read_tags(data: Any, pos: int, left: list[int], row: Any, known: dict[int, 
     return pos
 
 
-def uuid_of(written: Any) -> UUID | None:
+def uuid_of(written: Bytes) -> UUID | None:
     """As UUID(bytes=...), in half the time; None for zeros, as kafka-python has it."""
     if written == _ZERO_UUID:
         return None

@@ -8,10 +8,11 @@ tag section in flexible versions; ApiVersions answers never have the tag section
 from __future__ import annotations
 
 from struct import Struct
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from tailrace.wire.apis import INTERNAL_APIS, NEVER, ApiKey
 from tailrace.wire.malformed import Malformed
+from tailrace.wire.pieces import Bytes
 from tailrace.wire.varint import read_unsigned
 
 _HEAD = Struct(">hhih")
@@ -30,7 +31,7 @@ class RequestHeader(NamedTuple):
     body_offset: int
 
 
-def parse_request_header(frame: Any) -> RequestHeader:
+def parse_request_header(frame: Bytes) -> RequestHeader:
     """Reads the header of a frame (without its size). An unknown api key is read as header v1.
 
     Raises Malformed if the frame is shorter than its header or the client id is not UTF-8.
@@ -55,7 +56,7 @@ def parse_request_header(frame: Any) -> RequestHeader:
     return RequestHeader(api_key, api_version, correlation_id, client_id, pos)
 
 
-def skip_request_header(frame: Any) -> tuple[int, int, int, int]:
+def skip_request_header(frame: Bytes) -> tuple[int, int, int, int]:
     """(api key, version, correlation id, body offset): what the hot path needs of a header. Raises Malformed."""
     if len(frame) < HEAD_BYTES:
         raise Malformed(f"a request of {len(frame)} bytes has no header")
@@ -72,7 +73,7 @@ def skip_request_header(frame: Any) -> tuple[int, int, int, int]:
     return api_key, version, correlation_id, pos
 
 
-def skip_tags(frame: Any, pos: int) -> int:
+def skip_tags(frame: Bytes, pos: int) -> int:
     """Steps over a tag section (KIP-482) and returns the position after it."""
     try:
         return pos + 1 if frame[pos] == 0 else end_of_tags(frame, pos)
@@ -80,7 +81,7 @@ def skip_tags(frame: Any, pos: int) -> int:
         raise Malformed("tag section runs past the frame") from short
 
 
-def end_of_tags(view: Any, pos: int) -> int:
+def end_of_tags(view: Bytes, pos: int) -> int:
     """The position behind the tag section (KIP-482) at pos. Raises IndexError where the bytes end too early."""
     if view[pos] == 0:
         return pos + 1

@@ -4,15 +4,14 @@ Unsigned ones stand in messages and metadata records, zigzag ones in the records
 the bytes end too early, so that a reader in a hot loop needs no check of its own.
 """
 
-from typing import Any
-
 from tailrace.wire.malformed import Malformed
+from tailrace.wire.pieces import Bytes
 
 _MAX_UNSIGNED_SHIFT = 28  # of the fifth byte
 _MAX_ZIGZAG_SHIFT = 63  # of the tenth
 
 
-def read_unsigned(data: Any, position: int) -> tuple[int, int]:
+def read_unsigned(data: Bytes, position: int) -> tuple[int, int]:
     """An unsigned varint of at most five bytes: (value, position behind it). Raises IndexError, Malformed."""
     value = shift = 0
     while True:
@@ -43,7 +42,7 @@ def unsigned(value: int) -> bytes:
     return bytes(output)
 
 
-def read_zigzag(data: Any, position: int) -> tuple[int, int]:
+def read_zigzag(data: Bytes, position: int) -> tuple[int, int]:
     """A zigzag varint of up to 64 bits: (value, position behind it). IndexError if it does not end."""
     byte = data[position]
     if byte < 0x80:

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
+from typing import Generic, TypeVar
 
 from tailrace.metadata import codec
 from tailrace.metadata.image import MetadataImage
@@ -15,13 +15,14 @@ from tailrace_controller.decide.election_counts import ElectionCounts, counted
 from tailrace_controller.metadata_log.stored import StoredRecord
 
 R = TypeVar("R")
+R_co = TypeVar("R_co", covariant=True)
 
 
 @dataclass(frozen=True, slots=True)
-class Decided(Generic[R]):
+class Decided(Generic[R_co]):
     """A decision's reply and records with the images around them, and the elections; warnings are for the log."""
 
-    reply: R
+    reply: R_co
     records: tuple[MetadataRecord, ...]
     before: MetadataImage
     after: MetadataImage
@@ -40,7 +41,7 @@ def decided(decide: Decision[R], image: MetadataImage, epoch: int) -> Decided[R]
 
 
 def encoded(
-    group: Sequence[Decided[Any]], epoch: int, timestamp_ms: int
+    group: Sequence[Decided[object]], epoch: int, timestamp_ms: int
 ) -> tuple[list[MetadataBatch], list[StoredRecord]]:
     """A group of decisions as followers get them and as the database stores them."""
     batches, rows = [], []

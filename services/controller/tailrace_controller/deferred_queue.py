@@ -2,7 +2,6 @@
 
 import asyncio
 from collections import deque
-from typing import Any
 
 from tailrace.errors import ApiError, ErrorCode
 from tailrace_controller.decision import Decided
@@ -16,11 +15,11 @@ class DeferredQueue:
     def __init__(self) -> None:
         self.records_max = RECORDS_MAX
         self.records = 0  # of decisions that no append has taken yet
-        self._decisions: deque[Decided[Any]] = deque()
+        self._decisions: deque[Decided[object]] = deque()
         self._replies: deque[tuple[int, asyncio.Future[None]]] = deque()
         self._added = asyncio.Event()
 
-    def add(self, made: Decided[Any]) -> None:
+    def add(self, made: Decided[object]) -> None:
         """Has the next append take it. REQUEST_TIMED_OUT if too much waits for the database already."""
         if self.records > self.records_max:
             raise ApiError(ErrorCode.REQUEST_TIMED_OUT, "the metadata database does not take writes at present")
@@ -28,7 +27,7 @@ class DeferredQueue:
         self.records += len(made.records)
         self._added.set()
 
-    async def next_group(self) -> list[Decided[Any]]:
+    async def next_group(self) -> list[Decided[object]]:
         """All that wait for an append, as soon as there is one: they go out together."""
         while not self._decisions:
             self._added.clear()

@@ -13,6 +13,7 @@ import pytest
 
 from bench import client
 from bench.cells import batch_options
+from support.pieces import whole
 from support.plugin import leave_out
 from tailrace.records.batch import read_header, validate_produced
 from tailrace.records.record import Record, build, iterate
@@ -91,7 +92,7 @@ class FakeServer:
         self.keys.add(key)
         self.fetch_offsets[row.partition].append(row.fetch_offset)
         data = PartitionData(row.partition, self.error_code, 6, 6, 0, self.stored[row.fetch_offset])
-        return b"".join(encode_fetch_answer(version, correlation_id, 0, 0, [(key, [data])]))
+        return whole(encode_fetch_answer(version, correlation_id, 0, 0, [(key, [data])]))
 
 
 @asynccontextmanager

@@ -31,6 +31,7 @@ from tailrace.wire import codec
 from tailrace.wire.apis import INTERNAL_APIS, ApiKey
 from tailrace.wire.connection import Promised
 from tailrace.wire.messages import HeartbeatRequest, HeartbeatResponse, ListGroupsRequest
+from tailrace.wire.pieces import Piece
 
 AT_ONCE, SILENT, FUTURE, PROMISED, MUTING, ORDINARY = range(6)
 KINDS = (AT_ONCE, SILENT, FUTURE, PROMISED, MUTING, ORDINARY)
@@ -504,7 +505,7 @@ def test_answers_that_a_client_does_not_take_count_as_memory_until_it_does() -> 
         world = World(loop)
         memory = world.service.memory.answers
 
-        def large(connection: HotConnection, version: int, correlation_id: int, body: memoryview) -> list[bytes]:
+        def large(connection: HotConnection, version: int, correlation_id: int, body: memoryview) -> list[Piece]:
             return [struct.pack(">ii", 2 * OWN_BYTES + 4, correlation_id), bytes(2 * OWN_BYTES)]
 
         world.role.produce = large

@@ -24,6 +24,7 @@ from tailrace.wire.connection import (
     answer_size,
 )
 from tailrace.wire.malformed import Malformed
+from tailrace.wire.pieces import Piece
 
 MOST = 4096
 AT_ONCE, AT_END, SILENT, PROMISED, AWAITING, ORDINARY, MUTING = range(7)
@@ -54,7 +55,7 @@ class Server:
         self.handled: list[int] = []
         self.sent: list[int] = []
         self.owed: list[Callable[[], None]] = []
-        self.at_end: list[tuple[list[int], int]] = []
+        self.at_end: list[tuple[list[Piece], int]] = []
         self.why = ""
 
     def feed(self, data: bytes) -> None:
@@ -83,8 +84,8 @@ class Server:
     def end_of_read(self) -> None:
         at_end, self.at_end = self.at_end, []
         for slot, number in at_end:
-            slot.append(number)
-        self.sent += self.core.take_ready()
+            slot.append(b"%d" % number)
+        self.sent += (int(piece) for piece in self.core.take_ready() if isinstance(piece, bytes))
 
     def end(self, why: str) -> None:
         self.why = why
@@ -96,9 +97,9 @@ class Server:
         self.handled.append(number)
         slots = self.core.slots
         if kind == AT_ONCE:
-            slots.append(number)
+            slots.append(b"%d" % number)
         elif kind == AT_END:
-            slot: list[int] = []
+            slot: list[Piece] = []
             self.at_end.append((slot, number))
             slots.append(slot)
         elif kind in {PROMISED, AWAITING}:
@@ -110,16 +111,16 @@ class Server:
             self.core.stops |= BUSY
             self.owed.append(lambda: self.answer(number))
         elif kind == MUTING:
-            slots.append(number)
+            slots.append(b"%d" % number)
             self.core.stops |= MUTED
             self.owed.append(lambda: self.start(MUTED))
 
     def give(self, promised: Promised, number: int, kind: int) -> None:
-        promised.answer = [number]
+        promised.answer = [b"%d" % number]
         self.start(AWAITED if kind == AWAITING else 0)
 
     def answer(self, number: int) -> None:
-        self.core.slots.append(number)
+        self.core.slots.append(b"%d" % number)
         self.start(BUSY)
 
     def start(self, stop: int) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Set
 from pathlib import PurePosixPath
-from typing import Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
@@ -27,6 +27,9 @@ app = typer.Typer(
     rich_markup_mode=None,
     help="List brokers, empty one, forget one. With other arguments: run one broker (`tailrace broker --set …`).",
 )
+
+if TYPE_CHECKING:
+    from tailrace.cli.daily.nodes import PartitionRow
 BrokerId = Annotated[int, typer.Argument(help="broker id")]
 _DRAIN_ROUNDS = 10
 _LOOK_MS = 200
@@ -211,7 +214,7 @@ def _other_late_partitions(cluster: Nodes, broker_id: int) -> list[Partition]:
     ]
 
 
-def _behind(cluster: Nodes, broker_id: int, partitions: Mapping[Partition, Any]) -> Plan:
+def _behind(cluster: Nodes, broker_id: int, partitions: Mapping[Partition, PartitionRow]) -> Plan:
     """The partitions that the broker leads and another replica can lead: those in sync first, the broker last."""
     _known(cluster.brokers(), broker_id)
     moving = cluster.reassignments()

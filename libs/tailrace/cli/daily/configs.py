@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Annotated, Any, Final
+from typing import Annotated, Final
 
 import typer
 
@@ -55,7 +55,7 @@ def _node(cluster: Nodes, kind: str, name: str) -> Address | None:
     raise RefusedError(f"{name} is not live; `tailrace broker list` names the brokers")
 
 
-def _asked(resource_type: int, name: str, keys: list[str] | None) -> Any:
+def _asked(resource_type: int, name: str, keys: list[str] | None) -> m.DescribeConfigsRequest.DescribeConfigsResource:
     return m.DescribeConfigsRequest.DescribeConfigsResource(
         resource_type=resource_type, resource_name=name, configuration_keys=keys
     )

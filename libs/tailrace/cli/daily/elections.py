@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
@@ -12,6 +12,9 @@ from tailrace.cli.daily.output import show
 from tailrace.cli.daily.refusals import RefusedError
 from tailrace.metadata.moves import Partition
 from tailrace.metadata.records import NO_LEADER
+
+if TYPE_CHECKING:
+    from tailrace.cli.daily.nodes import PartitionRow
 
 _LOOK_MS = 50
 _LOOKS_MAX = 40
@@ -64,5 +67,5 @@ def _leaders(cluster: Nodes, elected: dict[Partition, str | None], *, unclean: b
     return {key: rows[key].leader_id if key in rows else NO_LEADER for key in elected}
 
 
-def _is_led(row: Any, unclean: bool) -> bool:
+def _is_led(row: PartitionRow, unclean: bool) -> bool:
     return bool(row.leader_id >= 0 if unclean else row.leader_id == row.replica_nodes[0])

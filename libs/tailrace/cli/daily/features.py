@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -59,9 +59,7 @@ def _update(levels: list[str], kind: int, dry_run: bool, bootstrap: str | None) 
     asked = {name: _level(name, text) for name, text in pairs(levels).items()}
     with nodes(bootstrap) as cluster:
         update = m.UpdateFeaturesRequest.FeatureUpdateKey
-        updates: list[Any] = [
-            update(feature=name, max_version_level=level, upgrade_type=kind) for name, level in asked.items()
-        ]
+        updates = [update(feature=name, max_version_level=level, upgrade_type=kind) for name, level in asked.items()]
         cluster.ask(m.UpdateFeaturesRequest(timeout_ms=30_000, feature_updates=updates, validate_only=dry_run), 1)
     for name, level in asked.items():
         done(

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable, Container, Coroutine, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
-from typing import Any, Final, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 from uuid import UUID
 
 import typer
@@ -26,6 +26,13 @@ from tailrace.wire import messages as m
 from tailrace.wire.codec import Malformed
 from tailrace.wire.limits import pages
 from tailrace.wire.response_errors import response_errors
+
+if TYPE_CHECKING:
+    PartitionRow = (
+        m.DescribeTopicPartitionsResponse.DescribeTopicPartitionsResponseTopic.DescribeTopicPartitionsResponsePartition
+    )
+    ToElect = m.ElectLeadersRequest.TopicPartitions
+    ReassignmentRow = m.ListPartitionReassignmentsResponse.OngoingTopicReassignment.OngoingPartitionReassignment
 
 _TIMEOUT_MS = 30_000
 _CONNECT_MS = 10_000
@@ -240,15 +247,15 @@ class Nodes:
                 at = Address(broker.host, broker.port)
                 yield broker.broker_id, at, self.ask(message, version, at)
 
-    def partitions(self, topics: Iterable[str] = ()) -> dict[Partition, Any]:
+    def partitions(self, topics: Iterable[str] = ()) -> dict[Partition, PartitionRow]:
         """The rows of DescribeTopicPartitions, of all topics if none is named. An unknown topic is refused."""
-        found: dict[Partition, Any] = {}
+        found: dict[Partition, PartitionRow] = {}
         for names in pages(list(topics)) or [[]]:
             found |= self._partitions(names)
         return found
 
-    def _partitions(self, names: Sequence[str]) -> dict[Partition, Any]:
-        found: dict[Partition, Any] = {}
+    def _partitions(self, names: Sequence[str]) -> dict[Partition, PartitionRow]:
+        found: dict[Partition, PartitionRow] = {}
         row, cursor = m.DescribeTopicPartitionsRequest.TopicRequest, None
         asked = [row(name=name) for name in names]
         while True:
@@ -332,7 +339,7 @@ class Nodes:
             for part in done.partitions
         }
 
-    def reassignments(self) -> dict[Partition, Any]:
+    def reassignments(self) -> dict[Partition, ReassignmentRow]:
         """What is being reassigned now: replicas, adding_replicas, removing_replicas."""
         answer = self.ask(m.ListPartitionReassignmentsRequest(topics=None, timeout_ms=_TIMEOUT_MS))
         return {(topic.name, part.partition_index): part for topic in answer.topics for part in topic.partitions}
@@ -347,7 +354,7 @@ class Nodes:
             found |= self._elect(rows, unclean=unclean)
         return found
 
-    def _elect(self, rows: list[Any] | None, *, unclean: bool) -> dict[Partition, str | None]:
+    def _elect(self, rows: list[ToElect] | None, *, unclean: bool) -> dict[Partition, str | None]:
         request = m.ElectLeadersRequest(election_type=int(unclean), topic_partitions=rows, timeout_ms=_TIMEOUT_MS)
         answer = self.ask(request, 2, handled=EVERY_CODE)
         return {
@@ -439,7 +446,7 @@ class Nodes:
         return found
 
 
-def _level(row: Any, at: tuple[int, int]) -> Level | None:
+def _level(row: m.DescribeLogDirsResponse.DescribeLogDirsResult, at: tuple[int, int]) -> Level | None:
     if row.error_code or row.total_bytes < 0:
         return None
     return judge(row.usable_bytes, marks(row.total_bytes, *at)).level

@@ -6,7 +6,7 @@ import json
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
@@ -21,6 +21,11 @@ from tailrace.metadata.moves import Partition, Plan, Replicas, spread
 app = typer.Typer(
     no_args_is_help=True, add_completion=False, rich_markup_mode=None, help="Move replicas between brokers."
 )
+
+if TYPE_CHECKING:
+    from collections.abc import Container
+
+    from tailrace.cli.daily.nodes import PartitionRow
 PlanFile = Annotated[str, typer.Argument(metavar="FILE", help="a plan in Kafka's JSON; - is stdin")]
 Rate = Annotated[
     int | None,
@@ -213,7 +218,7 @@ def verify(file: PlanFile, bootstrap: Bootstrap = None) -> None:
         raise typer.Exit(1)
 
 
-def _state(plan: Plan, now: Mapping[Partition, Any], moving: Mapping[Partition, Any], key: Partition) -> str:
+def _state(plan: Plan, now: Mapping[Partition, PartitionRow], moving: Container[Partition], key: Partition) -> str:
     if key in moving:
         return "in progress"
     if key not in now:

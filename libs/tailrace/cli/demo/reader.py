@@ -17,7 +17,7 @@ from tailrace.cli.demo.tally import Tally
 _POLL_MS = 250
 
 
-def report(**fields: Any) -> None:
+def report(**fields: object) -> None:
     sys.stdout.write(json.dumps(fields) + "\n")
     sys.stdout.flush()
 

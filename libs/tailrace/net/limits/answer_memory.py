@@ -16,7 +16,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable
-from typing import Any, Final, Protocol
+from typing import Final, Protocol
 
 MOST_BYTES: Final = 128 * 1024 * 1024
 OWN_BYTES: Final = 65_536  # an answer of so much is not counted
@@ -48,8 +48,8 @@ class AnswerMemory:
         self.waited_count = 0
         self.gave_way_count = 0
         self._monotonic_ms = monotonic_ms or (lambda: asyncio.get_running_loop().time() * 1000)
-        self._held: dict[Any, tuple[int, float]] = {}  # bytes, and since when
-        self._untaken: dict[Any, None] = {}  # holders whose clients take nothing, for longest first
+        self._held: dict[AnswerHolder, tuple[int, float]] = {}  # bytes, and since when
+        self._untaken: dict[AnswerHolder, None] = {}  # holders whose clients take nothing, for longest first
         self._waiting: deque[tuple[int, asyncio.Future[None]]] = deque()
         self._timer: asyncio.TimerHandle | None = None
 
@@ -98,7 +98,7 @@ class AnswerMemory:
             self.held_bytes -= size_bytes
             self._go_on()
 
-    def overdue(self) -> list[Any]:
+    def overdue(self) -> list[AnswerHolder]:
         """The holders whose clients must give way to those that wait."""
         since_ms = self._monotonic_ms() - TAKEN_WITHIN_MS
         return [holder for holder, (_, began_ms) in self._held.items() if began_ms < since_ms]

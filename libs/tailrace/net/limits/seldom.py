@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 from structlog.typing import FilteringBoundLogger
 
@@ -22,7 +21,7 @@ class SeldomWarning:
         self._lines = 0
         self._left_out = 0
 
-    def say(self, **fields: Any) -> None:
+    def say(self, **fields: object) -> None:
         """Writes the line, or counts it."""
         now_ms = self._now_ms()
         if now_ms >= self._until_ms:

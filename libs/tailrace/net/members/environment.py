@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from random import Random
-from typing import Any, Protocol
+from typing import Protocol
+
+from structlog.typing import FilteringBoundLogger
 
 from tailrace.clock import Clock
 from tailrace.net.client import SaslLogin
@@ -17,6 +19,6 @@ class ServiceEnvironment(Protocol):
     @property
     def random(self) -> Random: ...
     @property
-    def log(self) -> Any: ...
+    def log(self) -> FilteringBoundLogger: ...
     @property
     def secret(self) -> SaslLogin | None: ...

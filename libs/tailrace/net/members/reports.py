@@ -21,7 +21,7 @@ from tailrace.errors import ApiError, ErrorCode
 from tailrace.net.client import Disconnected
 from tailrace.net.turns import turns
 from tailrace.wire.codec import Malformed
-from tailrace.wire.messages import ReportGroupsRequest
+from tailrace.wire.messages import ReportGroupsRequest, ReportGroupsResponse
 
 MAX_ROWS = 20_000
 MAX_CHANGES = 5_000  # rows of one kind in one report that does not hold all of them
@@ -32,7 +32,7 @@ MOVED_MS = 1_000
 MAX_REPORT_BYTES = 4 * 1024 * 1024  # of each kind
 PART_BYTES = 16 * 1024
 _FAILURES = (ApiError, Disconnected, TimeoutError, Malformed)
-Send = Callable[[ReportGroupsRequest], Awaitable[Any]]
+Send = Callable[[ReportGroupsRequest], Awaitable[ReportGroupsResponse]]
 Row = dict[str, object]
 _Texts = dict[tuple[object, ...], str]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any
+from typing import cast
 
 from structlog.typing import FilteringBoundLogger
 
@@ -15,6 +15,7 @@ from tailrace.net.transport.receiving import Receiving
 from tailrace.net.transport.writing import write_all
 from tailrace.wire.connection import AWAITED, BUSY, CLOSED, UNTAKEN, Promised
 from tailrace.wire.malformed import Malformed
+from tailrace.wire.pieces import Bytes, Piece
 
 
 class Answering(Receiving):
@@ -25,7 +26,9 @@ class Answering(Receiving):
         self._log = log
         self._answers = memory.answers
         self._outbox: Outbox | None = None  # from the first answer with a slice on
-        self._awaited: asyncio.Future[Any] | None = None  # what a hot request left: the next one waits, as in Kafka
+        self._awaited: asyncio.Future[list[Piece]] | None = (
+            None  # what a hot request left: the next one waits, as in Kafka
+        )
         self._times: RequestTimes | None = None  # where they are measured
         self.sends_files = False  # whether answers may hold Slices
 
@@ -77,7 +80,7 @@ class Answering(Receiving):
         if self._answers.held_bytes and not self.core.slots and not self.core.stops & (BUSY | UNTAKEN):
             self._answers.give_back(self)
 
-    def _answer_hot(self, answer: Any) -> None:
+    def _answer_hot(self, answer: list[Piece] | asyncio.Future[list[Piece]] | Promised) -> None:
         """Queues what a hot handler returned."""
         core = self.core
         if type(answer) is list:  # filled by the end of the read, if not now
@@ -89,7 +92,7 @@ class Answering(Receiving):
             self._awaited.add_done_callback(self._awaited_came)
         core.slots.append(answer)
 
-    def _awaited_came(self, awaited: asyncio.Future[Any]) -> None:
+    def _awaited_came(self, awaited: asyncio.Future[list[Piece]]) -> None:
         core, self._awaited = self.core, None
         self._answered_kept()
         if not core.slots:  # the connection was lost
@@ -106,7 +109,9 @@ class Answering(Receiving):
             self._log.error("hot handler failed", error=repr(failed))
             self.close()
             return
-        core.slots[-1].answer = awaited.result()
+        slot = core.slots[-1]
+        assert isinstance(slot, Promised)
+        slot.answer = awaited.result()
         core.stops &= ~AWAITED
         self._flush()
         self._give_back_taken()
@@ -133,12 +138,12 @@ class Answering(Receiving):
             elif self.sends_files and not FILE_PIECES.isdisjoint(map(type, out)):
                 self._send_files(out)
             else:
-                write_all(self._transport, out)
+                write_all(self._transport, cast("list[Bytes]", out))  # no piece of a file is among them
 
-    def _send_files(self, out: list[Any]) -> None:
+    def _send_files(self, out: list[Piece]) -> None:
         """Past the transport if it has nothing to send, else through it, with copies."""
         if self._transport.get_write_buffer_size():
-            write_all(self._transport, [piece.read() if type(piece) in FILE_PIECES else piece for piece in out])
+            write_all(self._transport, [piece if isinstance(piece, Bytes) else piece.read() for piece in out])
             return
         if self._outbox is None:
             self._outbox = Outbox(self._transport.get_extra_info("socket"), self._sent, self._broke)

@@ -15,10 +15,10 @@ import socket
 from collections import deque
 from collections.abc import Callable, Iterable
 from contextlib import suppress
-from typing import Any, Final, Protocol, TypeAlias
+from typing import Final, Protocol, TypeAlias, cast
 
 from tailrace.log.read import Records, Slice
-from tailrace.records.batch import Bytes
+from tailrace.wire.pieces import Bytes, Piece
 
 # What one turn of the event loop sends to one client that takes everything at once.
 _TURN_BYTES = 4_194_304
@@ -72,11 +72,11 @@ FILE_PIECES: Final = frozenset({Slice, Records, PacedSlice})
 class Outbox:
     """What is on its way to one client: buffers and slices, oldest first."""
 
-    def __init__(self, sock: Any, drained: Callable[[], None], broke: Callable[[OSError], None]) -> None:
+    def __init__(self, sock: socket.socket, drained: Callable[[], None], broke: Callable[[OSError], None]) -> None:
         self._loop = asyncio.get_running_loop()
         self._sock = socket.socket(sock.family, sock.type, sock.proto, os.dup(sock.fileno()))
         self._fd = self._sock.fileno()
-        self._pieces: deque[Any] = deque()
+        self._pieces: deque[Piece] = deque()
         self._drained = drained
         self._broke = broke
         self._watching = False
@@ -98,7 +98,7 @@ class Outbox:
         """What of it is in memory, not in files."""
         return sum(len(piece) for piece in self._pieces if type(piece) not in FILE_PIECES)
 
-    def send(self, pieces: Iterable[Any]) -> bool:
+    def send(self, pieces: Iterable[Piece]) -> bool:
         """Takes more to send; whether everything has left at once. Otherwise drained is called when it has.
 
         What is sent in turns begins with the next one: this one has been spent on finding it.
@@ -124,7 +124,7 @@ class Outbox:
         self._watch(bool(pieces) and not self._carried)
         return not pieces
 
-    def _carry(self, pieces: deque[Any]) -> bool:
+    def _carry(self, pieces: deque[Piece]) -> bool:
         """Whether somebody else sends the oldest piece now."""
         piece = pieces[0]
         if not self._carried and type(piece) is PacedSlice and piece.carrier is not None:
@@ -149,11 +149,11 @@ class Outbox:
             if self._push():
                 self._drained()
             return
-        if failed:
-            self._pieces[0].carrier = None
+        if failed and isinstance(rest := self._pieces[0], PacedSlice):
+            rest.carrier = None
         self._watch(True)
 
-    def _send_first(self, pieces: deque[Any]) -> int:
+    def _send_first(self, pieces: deque[Piece]) -> int:
         """Sends of the oldest piece what the socket takes; returns how much of this turn that was."""
         piece = pieces[0]
         if type(piece) is PacedSlice:
@@ -161,7 +161,7 @@ class Outbox:
         elif isinstance(piece, Slice):
             turn = sent = self._send_file(piece, _TURN_BYTES)
         else:
-            turn = sent = self._sock.send(piece, socket.MSG_MORE if len(pieces) > 1 else 0)
+            turn = sent = self._sock.send(cast("Bytes", piece), socket.MSG_MORE if len(pieces) > 1 else 0)
         self._pop(sent)
         return turn
 
@@ -206,10 +206,15 @@ class Outbox:
         self._sock.close()
 
 
-def _rest(piece: Any, sent: int) -> Any:
+def _rest(piece: Piece, sent: int) -> Piece:
     """What is left of a piece."""
-    if type(piece) is PacedSlice:
-        return PacedSlice(_rest(piece.slice, sent), piece.turn_bytes, piece.carrier, piece.loan)
+    if isinstance(piece, PacedSlice):
+        return PacedSlice(_rest_of_slice(piece.slice, sent), piece.turn_bytes, piece.carrier, piece.loan)
     if isinstance(piece, Slice):
-        return Slice(piece.file, piece.position + sent, piece.length - sent)
+        return _rest_of_slice(piece, sent)
+    assert isinstance(piece, Bytes)
     return memoryview(piece)[sent:]
+
+
+def _rest_of_slice(piece: Slice, sent: int) -> Slice:
+    return Slice(piece.file, piece.position + sent, piece.length - sent)

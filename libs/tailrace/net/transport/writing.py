@@ -8,8 +8,10 @@ never closes; a Fetch without records ends with one. uvloop has neither, but no 
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Sequence
-from typing import Any, Final
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Final, Protocol
+
+from tailrace.wire.pieces import Bytes
 
 _NEVER_PAUSES: Final = (3, 12) <= sys.version_info < (3, 12, 9) or (3, 13) <= sys.version_info < (3, 13, 2)
 _KEEPS_EMPTY: Final = sys.version_info >= (3, 12)
@@ -18,9 +20,9 @@ _KEEPS_EMPTY: Final = sys.version_info >= (3, 12)
 _JOINED_BYTES: Final = 64 * 1024  # a larger buffer is worth a call of its own, and takes long to copy
 
 
-def in_few_buffers(buffers: Sequence[Any]) -> Iterator[Any]:
+def in_few_buffers(buffers: Sequence[Bytes]) -> Iterator[Bytes]:
     """The same bytes in few buffers."""
-    small: list[Any] = []
+    small: list[Bytes] = []
     for buffer in buffers:
         if len(buffer) > _JOINED_BYTES:
             yield b"".join(small)
@@ -31,8 +33,18 @@ def in_few_buffers(buffers: Sequence[Any]) -> Iterator[Any]:
     yield b"".join(small)
 
 
+class Writer(Protocol):
+    """A transport, as asyncio's and uvloop's are."""
+
+    def write(self, data: Bytes, /) -> object: ...
+    def writelines(self, buffers: Iterable[Bytes], /) -> object: ...
+
+
 def write_all(
-    transport: Any, buffers: Sequence[Any], never_pauses: bool = _NEVER_PAUSES, keeps_empty: bool = _KEEPS_EMPTY
+    transport: Writer,
+    buffers: Sequence[Bytes],
+    never_pauses: bool = _NEVER_PAUSES,
+    keeps_empty: bool = _KEEPS_EMPTY,
 ) -> None:
     """Writes the buffers in their order; the protocol's pause_writing is called if too much is unsent then."""
     if never_pauses:

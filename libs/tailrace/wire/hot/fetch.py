@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from struct import Struct, error
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from tailrace.wire.apis import ApiKey
 from tailrace.wire.header import read_tags
 from tailrace.wire.limits import MOST_STRING_BYTES, ceiling
 from tailrace.wire.malformed import Malformed
+from tailrace.wire.pieces import Piece
 from tailrace.wire.varint import read_unsigned, unsigned
 
 _I16 = Struct(">h")
@@ -134,7 +135,7 @@ _FLEXIBLE_HEAD = Struct(">iiiBii")
 _FLEXIBLE_HEAD_V12 = Struct(">iiiiBii")
 
 
-def free_rows(topics: list[tuple[bytes, list[Any]]]) -> None:
+def free_rows(topics: list[tuple[bytes, list[FetchPartition]]] | list[tuple[bytes, list[int]]]) -> None:
     """Empties the rows of a request, some at a time: the end of very many in one step takes long."""
     while topics:
         _, rows = topics.pop()
@@ -321,7 +322,7 @@ class PartitionData(NamedTuple):
     high_watermark: int
     last_stable_offset: int
     log_start_offset: int
-    records: Any
+    records: Piece | None
     leader: tuple[int, int] | None = None
     aborted: bool = False
     preferred: int = -1
@@ -346,7 +347,7 @@ def encode_fetch_answer(
     error_code: int,
     topics: list[tuple[bytes, list[PartitionData]]],
     endpoints: bytes = b"\x00",
-) -> list[Any]:
+) -> list[Piece]:
     """The response frame as a list of buffers; records are passed through, not copied.
 
     endpoints is the tag section that ends the body (v16 node endpoints), built by node_endpoints.
@@ -355,11 +356,11 @@ def encode_fetch_answer(
     if flexible and len(topics) == 1 and len(topics[0][1]) == 1 and endpoints == b"\x00" and not error_code:
         key, (row,) = topics[0]
         if row.records and row.leader is None and row.diverging is None and not row.transactions:
-            return _usual_answer(version, correlation_id, session_id, key, row)
+            return _usual_answer(version, correlation_id, session_id, key, row, row.records)
     head = bytearray(b"\x00") if flexible else bytearray()
     head += _ANSWER_HEAD.pack(0, error_code, session_id) if version >= 7 else _I32.pack(0)
     head += unsigned(len(topics) + 1) if flexible else _I32.pack(len(topics))
-    parts: list[Any] = [b""]
+    parts: list[Piece] = [b""]
     size = 0
     for key, rows in topics:
         if flexible:
@@ -386,9 +387,10 @@ def encode_fetch_answer(
     return parts
 
 
-def _usual_answer(version: int, correlation_id: int, session_id: int, key: bytes, row: PartitionData) -> list[Any]:
+def _usual_answer(
+    version: int, correlation_id: int, session_id: int, key: bytes, row: PartitionData, records: Piece
+) -> list[Piece]:
     """Records of one partition, written in one go (v12 and later)."""
-    records = row.records
     length = len(records)
     topic = key if version >= 13 else unsigned(len(key) + 1) + key
     fields = _ROW_V12.pack(row[0], row[1], row[2], row[3], row[4], row.aborted, row.preferred) + unsigned(length + 1)

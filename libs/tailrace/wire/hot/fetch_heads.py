@@ -11,6 +11,7 @@ from struct import Struct
 from typing import Any, Final
 
 from tailrace.wire.hot.fetch import Fetch, PartitionData, decode_fetch, encode_fetch_answer
+from tailrace.wire.pieces import Piece
 from tailrace.wire.varint import unsigned
 
 _FLEXIBLE_FROM: Final = 12
@@ -68,7 +69,7 @@ class FetchHead:
         self._size = answer.size - 4 + len(_TAIL)
         self._pack = answer.pack
 
-    def answer(self, correlation_id: int, high_watermark: int, log_start_offset: int, records: Any) -> list[Any]:
+    def answer(self, correlation_id: int, high_watermark: int, log_start_offset: int, records: Piece) -> list[Piece]:
         """The response frame's buffers; there are records, and no transaction is open or was aborted."""
         length = len(records)
         written = unsigned(length + 1)
@@ -84,7 +85,7 @@ class ClassicFetchHead(FetchHead):
 
     __slots__ = ()
 
-    def answer(self, correlation_id: int, high_watermark: int, log_start_offset: int, records: Any) -> list[Any]:
+    def answer(self, correlation_id: int, high_watermark: int, log_start_offset: int, records: Piece) -> list[Piece]:
         """As FetchHead.answer."""
         row = PartitionData(
             self.index, 0, high_watermark, high_watermark, log_start_offset, records, None, self.committed

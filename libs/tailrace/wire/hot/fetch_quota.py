@@ -6,7 +6,8 @@ They are written in place, so that who charges a client need not decode what pas
 from __future__ import annotations
 
 from struct import Struct
-from typing import Any
+
+from tailrace.wire.pieces import Piece
 
 _INT32 = Struct(">i")
 _FLEXIBLE_FROM = 12
@@ -30,11 +31,13 @@ def throttle_time_at(*, flexible: bool) -> int:
     return 9 if flexible else 8
 
 
-def with_throttle(version: int, buffers: list[Any], throttle_time_ms: int) -> list[Any]:
+def with_throttle(version: int, buffers: list[Piece], throttle_time_ms: int) -> list[Piece]:
     """The buffers of an answer's frame (encode_fetch_answer), with its throttle_time_ms set."""
     at, head = throttle_time_at(flexible=version >= _FLEXIBLE_FROM), bytearray()
     rest = list(buffers)
     while len(head) < at + _INT32.size:
-        head += rest.pop(0)
+        piece = rest.pop(0)
+        assert isinstance(piece, bytes)
+        head += piece
     _INT32.pack_into(head, at, throttle_time_ms)
     return [bytes(head), *rest]

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from struct import Struct, error
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from tailrace.wire.apis import ApiKey
 from tailrace.wire.limits import MOST_STRING_BYTES, ceiling
 from tailrace.wire.malformed import Malformed
+from tailrace.wire.pieces import Bytes
 from tailrace.wire.varint import read_unsigned, unsigned
 
 _I16 = Struct(">h")
@@ -229,7 +230,7 @@ def encode_internal_produce(
     client_id: str,
     topic_id: bytes,
     partition: int,
-    records: Any,
+    records: Bytes,
     *,
     shard_epoch: int,
     timeout_ms: int,

@@ -13,11 +13,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from tailrace.log.read import WAIT, Records, Slice
 from tailrace.net.transport.outbox import Carrier, PacedSlice
-from tailrace.records.batch import Bytes
+from tailrace.wire.pieces import Bytes, Piece
 from tailrace_broker.cold_reads.memory import IN_MEMORY
 from tailrace_broker.cold_reads.pool import BLOCK_BYTES, BlockPool, HeldBlocks, PooledSlice, lent
 
@@ -34,6 +34,7 @@ _SCAN_BYTES: Final = 16_777_216  # brought for a connection, and it is a scan
 _LOOK_BYTES: Final = 16_384  # behind an answer's end, for whether the next batch follows
 _COLD: Final = "cold reader"
 
+_Known = TypeVar("_Known")
 _Begin = Callable[[Sequence[Slice], Callable[[OSError | None], None]], object]
 
 
@@ -141,7 +142,7 @@ class ColdReader:
         return pool.claim(piece.file, first, count, count if least is None else least)
 
 
-def _forget_first(known: dict[int, Any]) -> None:
+def _forget_first(known: dict[int, _Known]) -> None:
     if len(known) > _MOST_FILES:
         del known[next(iter(known))]
 
@@ -160,7 +161,7 @@ def scans(piece: Slice, state: dict[str, Any]) -> bool:
     return reader is not None and reader.scans(piece)
 
 
-def loaded(records: Records, sends_files: bool, state: dict[str, Any], *, wait: bool = False) -> Any:
+def loaded(records: Records, sends_files: bool, state: dict[str, Any], *, wait: bool = False) -> Piece | None:
     """The records as they will be sent: a copy, or a slice of the file or of the pool.
 
     To a connection that reads cold data the worker sends them, or else the event loop in turns. None where the disk
@@ -169,7 +170,6 @@ def loaded(records: Records, sends_files: bool, state: dict[str, Any], *, wait: 
     reader: ColdReader | None = state.get(_COLD)
     if reader is not None and not wait and reader.must_wait(records):
         return None
-    sent: Any
     if not sends_files or records.length < _SENDFILE_BYTES:
         sent = _copied(records, wait)
         if sent is not None and reader is not None and reader.reads(records):

@@ -23,6 +23,7 @@ from tailrace.net.members.endpoints import address_of
 from tailrace.net.metadata.follower import MetadataFollower
 from tailrace.net.session import ClientSession
 from tailrace.wire.connection import SIZE
+from tailrace.wire.pieces import Piece
 
 # Longer than any group request waits (rebalance timeouts are capped by group.max.session.timeout.ms).
 _RELAY_TIMEOUT_MS = 1_860_000
@@ -51,7 +52,7 @@ class GatewayRelay:
         self._clients: dict[Asking, Client] = {}
         self._closing: set[asyncio.Task[None]] = set()
 
-    async def ask(self, connection: Asking, frame: memoryview) -> list[bytes | memoryview]:
+    async def ask(self, connection: Asking, frame: memoryview) -> list[Piece]:
         """Relays one frame; Disconnected where no gateway is to be reached for some seconds."""
         client = self._clients.get(connection)
         if client is None or not client.connected:

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import asyncio
 from struct import error as StructError
-from typing import Any, Protocol
+from typing import Protocol
 
 from tailrace.net.context import HotConnection
-from tailrace.net.dispatch import HotHandler
+from tailrace.net.dispatch import HotAnswer, HotHandler
 from tailrace.wire.hot.fetch_quota import cap_int32, max_bytes_at, with_throttle
+from tailrace.wire.pieces import Piece
 
 _HEADER_BYTES = 8  # before the client id's field: api key, version, correlation id
 
@@ -23,7 +24,7 @@ class ThrottledProduce(Protocol):
 
     def __call__(
         self, connection: HotConnection, version: int, correlation_id: int, body: memoryview, throttle_time_ms: int, /
-    ) -> object: ...
+    ) -> HotAnswer: ...
 
 
 class LimitedRequests:
@@ -34,7 +35,7 @@ class LimitedRequests:
         self._throttled_produce = throttled_produce
         self._fetch = fetch
 
-    def produce(self, connection: HotConnection, version: int, correlation_id: int, body: memoryview) -> object:
+    def produce(self, connection: HotConnection, version: int, correlation_id: int, body: memoryview) -> HotAnswer:
         """Charges the request, and serves it."""
         size_bytes = _HEADER_BYTES + len(connection.named or b"") + len(body)
         room = connection.session.meter.produce_room
@@ -45,7 +46,7 @@ class LimitedRequests:
             return self._throttled_produce(connection, version, correlation_id, body, throttle_time_ms)
         return self._produce(connection, version, correlation_id, body)
 
-    def fetch(self, connection: HotConnection, version: int, correlation_id: int, body: memoryview) -> object:
+    def fetch(self, connection: HotConnection, version: int, correlation_id: int, body: memoryview) -> HotAnswer:
         """Serves the request, and charges its answer."""
         meter = connection.session.meter
         if not meter.fetch_limited:
@@ -57,14 +58,15 @@ class LimitedRequests:
         answer = self._fetch(connection, version, correlation_id, body)
         if isinstance(answer, asyncio.Future):
             return asyncio.get_running_loop().create_task(self._when_there(connection, version, answer))
+        assert isinstance(answer, list)
         return self._charged(connection, version, answer)
 
     async def _when_there(
-        self, connection: HotConnection, version: int, answer: asyncio.Future[list[Any]]
-    ) -> list[Any]:
+        self, connection: HotConnection, version: int, answer: asyncio.Future[list[Piece]]
+    ) -> list[Piece]:
         return self._charged(connection, version, await answer)
 
-    def _charged(self, connection: HotConnection, version: int, answer: list[Any]) -> list[Any]:
+    def _charged(self, connection: HotConnection, version: int, answer: list[Piece]) -> list[Piece]:
         # A frame's size is not counted, as in Produce.
         throttle_time_ms = connection.session.meter.fetched(sum(map(len, answer)) - 4)
         if not throttle_time_ms:

@@ -10,10 +10,11 @@ import asyncio
 from abc import abstractmethod
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from tailrace.net.context import HotConnection
 from tailrace.wire.hot.fetch import Fetch
+from tailrace.wire.pieces import Piece
 from tailrace_broker.cold_reads.reads import MOST_TRIES, ColdRead, ColdReads
 from tailrace_broker.fetch.read import Reads
 from tailrace_broker.fetch.sessions import Session
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
     from tailrace_broker.partitions.topics import Topics
     from tailrace_broker.replication.isr import IsrUpdates
     from tailrace_broker.topic_rights import TopicRights
-    from tailrace_broker.waiting.purgatory import Purgatory
+    from tailrace_broker.waiting.purgatory import Purgatory, Waited
 
 
 @dataclass(frozen=True)
@@ -48,6 +49,9 @@ class FetchParts:
     clock: Clock
     new_session_id: Callable[[], int]
     rights: TopicRights
+
+
+FetchAnswer: TypeAlias = list[Piece] | asyncio.Future[list[Piece]]  # at once, or when it had to wait
 
 
 class AskedFetch(NamedTuple):
@@ -91,18 +95,18 @@ class DelayedFetch(DelayedOperation):
         self._job: ColdRead | None = None  # under way on the disk
         self._tries = 0
         self._failed = False  # the disk did
-        self.future: asyncio.Future[list[object]] | None = None
+        self.future: asyncio.Future[list[Piece]] | None = None
 
     def _new_reads(self, max_bytes: int) -> Reads:
         """For another look; the event loop reads, and waits for the disk, once that was asked often enough."""
         return Reads(max_bytes, self._takes_files, self._state, self._tries >= MOST_TRIES, self._failed)
 
-    def _promise(self) -> asyncio.Future[list[object]]:
+    def _promise(self) -> asyncio.Future[list[Piece]]:
         self.future = asyncio.get_running_loop().create_future()
         self.future.add_done_callback(self._forget)
         return self.future
 
-    def _park(self, keys: Iterable[object]) -> None:
+    def _park(self, keys: Iterable[Waited]) -> None:
         self._parts.purgatory.park(self, keys, self._request.max_wait_ms)
 
     def _ask_disk(self) -> None:

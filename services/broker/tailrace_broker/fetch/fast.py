@@ -7,16 +7,17 @@ tests/unit/broker/produce/test_fast.py holds the two to the same answers.
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from tailrace.errors import ApiError
 from tailrace.log.read import NeedsPages, Records
 from tailrace.net.context import HotConnection
 from tailrace.wire.hot.fetch import Fetch, decode_fetch
 from tailrace.wire.hot.fetch_heads import FetchHead, FetchHeads
+from tailrace.wire.pieces import Piece
 from tailrace_broker.cold_reads.memory import IN_MEMORY
 from tailrace_broker.cold_reads.readers import loaded, scans
-from tailrace_broker.fetch.delayed import FetchParts
+from tailrace_broker.fetch.delayed import FetchAnswer, FetchParts
 from tailrace_broker.fetch.many_rows import LARGE_FETCH_BYTES
 from tailrace_broker.fetch.plain import PlainFetch
 from tailrace_broker.fetch.sessions import FINAL_EPOCH
@@ -37,7 +38,7 @@ class FastFetch:
         self._plain = plain
         self._heads = FetchHeads()
 
-    def handle(self, connection: HotConnection, version: int, correlation_id: int, body: memoryview) -> Any:
+    def handle(self, connection: HotConnection, version: int, correlation_id: int, body: memoryview) -> FetchAnswer:
         """As PlainFetch.handle."""
         known = self._heads.read(version, body)
         if known is None:
@@ -49,14 +50,14 @@ class FastFetch:
         ):
             return self._plain.handle(connection, version, correlation_id, body)
         answer = self._at_once(*known, correlation_id, connection)
-        if type(answer) is NeedsPages:
+        if isinstance(answer, NeedsPages):
             if scans(answer.slice, connection.state):
                 return self._when_there(answer, known, version, correlation_id, body, connection)
         elif answer is not None:
             return answer
         return self._plain.handle(connection, version, correlation_id, body)
 
-    def _learn(self, connection: HotConnection, version: int, correlation_id: int, body: memoryview) -> Any:
+    def _learn(self, connection: HotConnection, version: int, correlation_id: int, body: memoryview) -> FetchAnswer:
         """Of a head that was not seen before: tried at once, and recognised from now on, if it is a usual one."""
         if len(body) >= LARGE_FETCH_BYTES:
             return self._plain.handle(connection, version, correlation_id, body)
@@ -66,7 +67,7 @@ class FastFetch:
             if connection.session.restricted:  # the plain way asks whether it may read the topic
                 return self._plain.serve(connection, version, correlation_id, request)
             answer = self._at_once(head, request.topics[0][1][0].fetch_offset, correlation_id, connection)
-            if answer is not None and type(answer) is not NeedsPages:
+            if answer is not None and not isinstance(answer, NeedsPages):
                 return answer
         return self._plain.serve(connection, version, correlation_id, request)
 
@@ -78,17 +79,18 @@ class FastFetch:
         correlation_id: int,
         body: memoryview,
         connection: HotConnection,
-    ) -> asyncio.Future[Any]:
+    ) -> asyncio.Future[list[Piece]]:
         """A future of the answer, which is tried again as it was when the disk has answered; else the plain way."""
         loop = asyncio.get_running_loop()
         there: asyncio.Future[OSError | None] = loop.create_future()
 
-        async def again() -> Any:
+        async def again() -> list[Piece]:
             error = await there
             answer = self._at_once(*known, correlation_id, connection) if error is None else None
-            if answer is None or type(answer) is NeedsPages:
-                answer = self._plain.handle(connection, version, correlation_id, memoryview(kept))
-            return await answer if isinstance(answer, asyncio.Future) else answer
+            if answer is not None and not isinstance(answer, NeedsPages):
+                return answer
+            plain = self._plain.handle(connection, version, correlation_id, memoryview(kept))
+            return await plain if isinstance(plain, asyncio.Future) else plain
 
         def arrived(error: OSError | None) -> None:
             if not there.done():
@@ -102,7 +104,7 @@ class FastFetch:
 
     def _at_once(
         self, head: FetchHead, offset: int, correlation_id: int, connection: HotConnection
-    ) -> list[Any] | NeedsPages | None:
+    ) -> list[Piece] | NeedsPages | None:
         """One partition, no session, enough data: nothing that could wait is built. None for all else.
 
         NeedsPages where those are all that the answer needs.

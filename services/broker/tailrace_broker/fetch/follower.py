@@ -8,19 +8,20 @@ What a follower that catches up wants from the disk, threads bring into the page
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from tailrace.errors import ApiError, ErrorCode
 from tailrace.net.context import HotConnection
 from tailrace.wire.hot.fetch import Fetch, FetchPartition, PartitionData, encode_fetch_answer
-from tailrace_broker.fetch.delayed import AskedFetch, DelayedFetch, FetchParts
+from tailrace.wire.pieces import Piece
+from tailrace_broker.fetch.delayed import AskedFetch, DelayedFetch, FetchAnswer, FetchParts
 from tailrace_broker.fetch.read import Reads
 from tailrace_broker.fetch.sessions import MOST_PARTITIONS, FetchSessions, wanted
 from tailrace_broker.partitions.partition import FetchIsolation, FetchPosition
 from tailrace_broker.replication.caught_up import CaughtUp, FollowedPartitions
 
 if TYPE_CHECKING:
-    from tailrace_broker.partitions.partition import Partition
+    from tailrace_broker.partitions.partition import EndWaiters, Partition
     from tailrace_broker.replication.caught_up import Read
 
 _SESSIONS = 1000  # one per follower and its fetchers
@@ -35,7 +36,7 @@ class FollowerFetches:
         # A fetch looks at what is new in its session: that may be as long as the broker has partitions.
         self.sessions = FetchSessions(_SESSIONS, most_of_one=MOST_PARTITIONS)
 
-    def serve(self, connection: HotConnection, version: int, correlation_id: int, request: Fetch) -> Any:
+    def serve(self, connection: HotConnection, version: int, correlation_id: int, request: Fetch) -> FetchAnswer:
         """The answer's buffers at once, or a future of them."""
         parts = self._parts
         if not connection.session.is_service:
@@ -64,9 +65,9 @@ class FollowerFetch(DelayedFetch):
         if session is not None and session.followed is None:
             session.followed = FollowedPartitions(session.wants)
         self._followed = None if session is None else session.followed
-        self._waits_for: dict[Any, Read] = {}  # by the tail that is marked when there is news
+        self._waits_for: dict[EndWaiters, Read] = {}  # by the tail that is marked when there is news
 
-    def begin(self) -> Any:
+    def begin(self) -> FetchAnswer:
         """The answer's buffers, or a future of them."""
         request = self._request
         ready = self.ready() or request.max_wait_ms <= 0
@@ -81,7 +82,7 @@ class FollowerFetch(DelayedFetch):
                 self._followed.on_news = self._on_news
         return future
 
-    def _on_news(self, tail: Any, read: Read) -> None:
+    def _on_news(self, tail: EndWaiters, read: Read) -> None:
         """Something has happened to a partition that was quiet: it is as the others from now on."""
         if not self.done and tail not in self._waits_for:
             self._to_read.append(read)
@@ -153,7 +154,7 @@ class FollowerFetch(DelayedFetch):
         throttled = partition.throttled_for(self._request.replica_id)
         return throttled and self._parts.leader_throttle.wait_ms() > 0
 
-    def try_complete(self, key: Any) -> None:
+    def try_complete(self, key: EndWaiters) -> None:
         """Looks at the partition that has news alone: one of thousands, each time that somebody writes."""
         read = self._waits_for.get(key)
         if read is None or self._is_moved(read) or self._has_data(read):
@@ -204,7 +205,7 @@ class FollowerFetch(DelayedFetch):
         if self._followed is not None and self._followed.on_news == self._on_news:
             self._followed.on_news = None
 
-    def _reply(self) -> list[Any] | None:
+    def _reply(self) -> list[Piece] | None:
         """The answer's buffers; None if it comes later because the disk must be waited for."""
         rows, reads = [], self._new_reads(self._request.max_bytes)
         throttle, charged = self._parts.leader_throttle, 0
@@ -230,7 +231,7 @@ class FollowerFetch(DelayedFetch):
             return False
         return session.known.get((key, want.partition)) == (mark, mark, log.log_start_offset)  # as Session.news
 
-    def _encode(self, rows: list[tuple[bytes, PartitionData]]) -> list[Any]:
+    def _encode(self, rows: list[tuple[bytes, PartitionData]]) -> list[Piece]:
         """The answer's buffers; an incremental one leaves out what has no news."""
         session = self._session
         topics: dict[bytes, list[PartitionData]] = {}

@@ -11,13 +11,14 @@ import asyncio
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from typing import Any, Final, TypeAlias
+from typing import Final, TypeAlias, TypeVar
 
 from tailrace.log.background_lookup import Found, SegmentSearch
 from tailrace.log.segment import background_scan
 from tailrace.log.segment.view import BackgroundScan
 
 _THREADS: Final = 4
+_Found = TypeVar("_Found")
 _Done: TypeAlias = Callable[[OSError | None], None]
 
 
@@ -31,7 +32,7 @@ class Lookups:
     def __init__(self) -> None:
         self.count = 0
         self._threads = ThreadPoolExecutor(_THREADS, "lookup")
-        self._running: dict[asyncio.Future[Any], Callable[[], None]] = {}  # and how to stop it
+        self._running: dict[object, Callable[[], None]] = {}  # and how to stop it
         self._walks: dict[BackgroundScan, asyncio.Future[None]] = {}
 
     def __len__(self) -> int:
@@ -61,14 +62,14 @@ class Lookups:
             running.add_done_callback(lambda _: self._walks.pop(walk))
         running.add_done_callback(partial(_resolve, done))
 
-    def _begin(self, run: Callable[[], Any], stop: Callable[[], None]) -> asyncio.Future[Any]:
+    def _begin(self, run: Callable[[], _Found], stop: Callable[[], None]) -> asyncio.Future[_Found]:
         self.count += 1
         ended = asyncio.get_running_loop().run_in_executor(self._threads, run)
         self._running[ended] = stop
         ended.add_done_callback(self._ended)
         return ended
 
-    def _ended(self, ended: asyncio.Future[Any]) -> None:
+    def _ended(self, ended: object) -> None:
         del self._running[ended]
 
     def close(self) -> None:

@@ -16,6 +16,8 @@ from tailrace.net.garbage_collection import COLLECTIONS
 from tailrace.net.large import Large
 from tailrace.net.limits.answer_memory import of_rows
 from tailrace.wire.hot.fetch import Fetch, decode_fetch, fetch_once, free_rows
+from tailrace.wire.pieces import Piece
+from tailrace_broker.fetch.delayed import FetchAnswer
 
 LARGE_FETCH_BYTES: Final = 16 * 1024  # some 500 partitions
 # Some 10,000: a collection walks fewer in well under a millisecond, and would be held back forever.
@@ -26,7 +28,7 @@ _ROW_TIMES: Final = 10  # a row of 32 bytes takes some 320 while it is answered
 class _Serve(Protocol):
     def __call__(
         self, connection: HotConnection, version: int, correlation_id: int, request: Fetch, *, once: bool
-    ) -> object: ...
+    ) -> FetchAnswer: ...
 
 
 class ManyRowsFetch:
@@ -38,14 +40,14 @@ class ManyRowsFetch:
 
     def handle(
         self, connection: HotConnection, version: int, correlation_id: int, body: memoryview
-    ) -> asyncio.Future[object]:
+    ) -> asyncio.Future[list[Piece]]:
         """A future of the answer."""
         kept = [connection.keep(body)]
         return asyncio.get_running_loop().create_task(self._answer(connection, version, correlation_id, kept))
 
     async def _answer(
         self, connection: HotConnection, version: int, correlation_id: int, kept: list[memoryview]
-    ) -> object:
+    ) -> list[Piece]:
         size_bytes = len(kept[0])
         await connection.room_for_rows(of_rows(size_bytes, _ROW_TIMES))
         with COLLECTIONS.while_in_use(size_bytes) if size_bytes >= _HOLDING_BYTES else nullcontext():

@@ -19,9 +19,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Generator, Iterable
 from functools import partial
-from typing import Any, Final, TypeAlias
+from typing import Final, TypeAlias
 
 from tailrace.errors import ApiError, ErrorCode
+from tailrace.log.read import Records
 from tailrace.net.context import HotConnection
 from tailrace.net.identity import Identity
 from tailrace.net.large import Large
@@ -34,11 +35,13 @@ from tailrace.wire.hot.fetch import (
     encode_fetch_answer,
     node_endpoints,
 )
+from tailrace.wire.pieces import Piece
 from tailrace_broker.fetch.consumer import TOPIC_IDS_FROM, ConsumerRows, FetchPartitionStatus, unreadable
-from tailrace_broker.fetch.delayed import AskedFetch, DelayedFetch, FetchParts
+from tailrace_broker.fetch.delayed import AskedFetch, DelayedFetch, FetchAnswer, FetchParts
 from tailrace_broker.fetch.follower import FollowerFetches
 from tailrace_broker.fetch.many_rows import LARGE_FETCH_BYTES, ManyRowsFetch
 from tailrace_broker.fetch.sessions import FetchSessions, wanted
+from tailrace_broker.partitions.partition import Partition
 
 _HINTS_FROM: Final = 16
 _MOST_ROWS: Final = 500  # that are looked at in one go, as long as no log has to be opened for one of them
@@ -58,7 +61,7 @@ class PlainFetch:
         self._large = Large()
         self._many_rows = ManyRowsFetch(self._large, self.serve)
 
-    def handle(self, connection: HotConnection, version: int, correlation_id: int, body: memoryview) -> Any:
+    def handle(self, connection: HotConnection, version: int, correlation_id: int, body: memoryview) -> FetchAnswer:
         """The answer's buffers at once, or a future of them when it must wait."""
         if len(body) >= LARGE_FETCH_BYTES:
             return self._many_rows.handle(connection, version, correlation_id, body)
@@ -66,7 +69,7 @@ class PlainFetch:
 
     def serve(
         self, connection: HotConnection, version: int, correlation_id: int, request: Fetch, *, once: bool = False
-    ) -> Any:
+    ) -> FetchAnswer:
         """As handle, of a request that is decoded. once: it names no partition twice."""
         if request.replica_id >= 0:
             return self._followers.serve(connection, version, correlation_id, request)
@@ -100,7 +103,7 @@ class ConsumerFetch(DelayedFetch):
         self._looking: asyncio.Task[None] | None = None
         self._parked = self._expired = False
 
-    def begin(self) -> Any:
+    def begin(self) -> FetchAnswer:
         """The answer's buffers, or a future of them."""
         answer = self._advance()
         return self._promise() if answer is None else answer
@@ -169,6 +172,7 @@ class ConsumerFetch(DelayedFetch):
 
     def _loaded(self, row: PartitionData) -> PartitionData | None:
         """The row with the records of its slice; None where those are missing."""
+        assert isinstance(row.records, Records)
         try:
             records = self._reads.load(row.records)
         except OSError:
@@ -192,7 +196,7 @@ class ConsumerFetch(DelayedFetch):
 
     # -- looks one after the other -----------------------------------------------------------------------------------
 
-    def _advance(self, *, final: bool = False) -> list[Any] | None:
+    def _advance(self, *, final: bool = False) -> list[Piece] | None:
         """Looks at everything: the answer's buffers, None if they come later. Of many rows others have their turn."""
         steps = self._look(final)
         try:
@@ -216,7 +220,7 @@ class ConsumerFetch(DelayedFetch):
             assert self.future is not None
             self.future.set_exception(bug)
 
-    def _complete(self, answer: list[Any] | None) -> None:
+    def _complete(self, answer: list[Piece] | None) -> None:
         if answer is not None and self.future is not None:
             self.done = True
             if not self.future.done():
@@ -237,7 +241,7 @@ class ConsumerFetch(DelayedFetch):
                 if partition.high_watermark != place.high_watermark:
                     self._parts.purgatory.mark(partition)  # written to after it was looked at
 
-    def try_complete(self, key: Any) -> None:
+    def try_complete(self, key: Partition) -> None:
         """Looks at the partition that has news alone; at all of them once that is enough for an answer."""
         if self._job is not None or self._looking is not None:
             return  # tried again when the disk has answered, or compared when all have been looked at
@@ -251,7 +255,7 @@ class ConsumerFetch(DelayedFetch):
         row = self._rows.row(place.key, place.want, self._new_reads(most_bytes))
         if row.error_code or row.preferred >= 0 or row.diverging is not None or row.records is None:
             return True
-        self._left_bytes -= row.records.length - place.size_bytes
+        self._left_bytes -= len(row.records) - place.size_bytes
         return self._left_bytes <= 0 or self._rows.full_up
 
     def expire(self) -> None:

@@ -13,6 +13,7 @@ from __future__ import annotations
 import errno
 
 from tailrace.log.read import WAIT, Needs, NeedsPages, Records
+from tailrace.wire.pieces import Piece
 from tailrace_broker.cold_reads.memory import IN_MEMORY
 from tailrace_broker.cold_reads.readers import loaded
 from tailrace_broker.cold_reads.reads import LAST_BYTES
@@ -54,7 +55,7 @@ class Reads:
             self.left_bytes = max(0, self.left_bytes - length)
         return found
 
-    def load(self, records: Records) -> object:
+    def load(self, records: Records) -> Piece | None:
         """The records to be sent, None where they are missing. Raises OSError."""
         if not records.length:
             return _NOTHING

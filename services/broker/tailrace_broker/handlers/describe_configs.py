@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
-from typing import Any
 
 from tailrace.config import Config, describe, loggers
 from tailrace.errors import ErrorCode
@@ -38,7 +37,7 @@ async def handle(
     identity, node_id = context.connection.session.identity, config.static.node_id
 
     @cache
-    def rows(kind: int) -> list[Any]:  # whoever asks more than once gets the same ones
+    def rows(kind: int) -> list[_Entry]:  # whoever asks more than once gets the same ones
         if kind == ConfigResource.BROKER_LOGGER:
             entries = loggers.described(logs.log_levels())
         else:
@@ -85,7 +84,9 @@ def _listener_name(config: Config, identity: Identity) -> str:
     return ports.get(identity.base_port, listeners[0].name)
 
 
-def _describe(asked: Any, node_id: int, rows: Callable[[int], list[Any]]) -> Any:
+def _describe(
+    asked: DescribeConfigsRequest.DescribeConfigsResource, node_id: int, rows: Callable[[int], list[_Entry]]
+) -> _Result:
     kind, name = asked.resource_type, asked.resource_name
     refusal, configs = _refusal(kind, name, node_id), []
     if refusal is None:
@@ -114,7 +115,7 @@ def _refusal(kind: int, name: str, node_id: int) -> str | None:
     return f"Unexpected broker id, expected {node_id} or empty string, but received {name}"
 
 
-def wire_entry(entry: describe.ConfigEntry, *, synonyms: bool, documentation: bool) -> Any:
+def wire_entry(entry: describe.ConfigEntry, *, synonyms: bool, documentation: bool) -> _Entry:
     """One config as the response carries it."""
     return _Entry(
         name=entry.name,

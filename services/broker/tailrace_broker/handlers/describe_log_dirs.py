@@ -11,7 +11,7 @@ import asyncio
 import os
 from collections.abc import Iterable
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from tailrace.errors import ErrorCode
 from tailrace.net.context import Context
@@ -65,7 +65,7 @@ async def handle(
     return DescribeLogDirsResponse(error_code=0, results=results)
 
 
-def _here(topics: list[Any], storage: Storage) -> set[tuple[str, int]]:
+def _here(topics: list[DescribeLogDirsRequest.DescribableLogDirTopic], storage: Storage) -> set[tuple[str, int]]:
     """What of it lies in any log dir."""
     here = {place for _, places in storage.placed() for place in places}
     return here.intersection((topic.topic, index) for topic in topics for index in topic.partitions)
@@ -83,8 +83,8 @@ def _size_bytes(places: list[tuple[tuple[str, int], int]], coming: list[Move]) -
     return _ROW_BYTES * (len(places) + len(coming) + len(topics)) + sum(map(text_bytes, topics))
 
 
-def _describe(log_dir: LogDir, places: list[tuple[tuple[str, int], int]], coming: list[Move]) -> Any:
-    topics: dict[str, list[Any]] = {}
+def _describe(log_dir: LogDir, places: list[tuple[tuple[str, int], int]], coming: list[Move]) -> _Dir:
+    topics: dict[str, list[_Row]] = {}
     for (topic, index), lag in places:
         size = log_dir.size_bytes(topic, index)
         row = _Row(partition_index=index, partition_size=size, offset_lag=lag, is_future_key=False)
@@ -112,7 +112,7 @@ def _room(path: str) -> tuple[int, int]:
     return disk.f_blocks * disk.f_frsize, disk.f_bavail * disk.f_frsize
 
 
-def _refused(log_dir: LogDir, code: ErrorCode) -> Any:
+def _refused(log_dir: LogDir, code: ErrorCode) -> _Dir:
     return _Dir(
         error_code=int(code),
         log_dir=log_dir.path,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import Any
 
 from tailrace.config import loggers
 from tailrace.config.alter import AlterConfigOp
@@ -40,7 +39,7 @@ async def handle(
     return IncrementalAlterConfigsResponse(responses=rows)
 
 
-def _alter(resource: Any, node_id: int, *, validate_only: bool) -> None:
+def _alter(resource: IncrementalAlterConfigsRequest.AlterConfigsResource, node_id: int, *, validate_only: bool) -> None:
     kind, name = resource.resource_type, resource.resource_name
     if kind != ConfigResource.BROKER_LOGGER:
         raise ApiError(ErrorCode.INVALID_REQUEST, f"a broker alters its loggers, not resource type {kind}")

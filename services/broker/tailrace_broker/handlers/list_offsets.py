@@ -23,7 +23,7 @@ from tailrace.log.background_lookup import Search
 from tailrace.log.lookup import find_in_haste
 from tailrace.log.read import NeedsPages, NeedsScan, TimestampOffset
 from tailrace.net.context import Context, HotConnection
-from tailrace.net.dispatch import ORDINARY
+from tailrace.net.dispatch import ORDINARY, HotAnswer
 from tailrace.wire.encode_buffer import EncodeBuffer
 from tailrace.wire.hot.list_offsets import (
     AskedOffsets,
@@ -63,7 +63,7 @@ class EndsPath:
         self._topics = topics
         self._before = before
 
-    def handle(self, connection: HotConnection, version: int, correlation_id: int, body: memoryview) -> object:
+    def handle(self, connection: HotConnection, version: int, correlation_id: int, body: memoryview) -> HotAnswer:
         """The answer's buffers, or ORDINARY for what has to be looked for by a thread, or is asked in another way."""
         decoded = None if connection.session.restricted else decode_list_offsets(version, body)
         if decoded is None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from tailrace.errors import ApiError, ErrorCode
 from tailrace.net.context import Context
@@ -20,13 +20,15 @@ async def handle(
     request: OffsetForLeaderEpochRequest, context: Context, topics: Topics
 ) -> OffsetForLeaderEpochResponse:
     """One row per asked partition."""
-    found: dict[str, list[Any]] = {topic.topic: [] for topic in request.topics}
+    found: dict[str, list[_Row]] = {topic.topic: [] for topic in request.topics}
     async for topic, want in partition_rows(request.topics):
         found[topic.topic].append(_row(topics, topic.topic, want))
     return OffsetForLeaderEpochResponse(topics=[_Topic(topic=topic, partitions=rows) for topic, rows in found.items()])
 
 
-def _row(topics: Topics, topic: str, want: Any) -> object:
+def _row(
+    topics: Topics, topic: str, want: OffsetForLeaderEpochRequest.OffsetForLeaderTopic.OffsetForLeaderPartition
+) -> _Row:
     try:
         partition = topics.led(topic, want.partition)
         partition.check_epoch(want.current_leader_epoch)

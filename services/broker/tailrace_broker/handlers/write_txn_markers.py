@@ -13,7 +13,7 @@ Markers for `__consumer_offsets` go on to the owner of the shard, who writes the
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from tailrace.errors import ErrorCode
 from tailrace.kafka.topics import GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC
@@ -26,7 +26,7 @@ from tailrace.records.markers import ABORT, COMMIT
 from tailrace.wire.malformed import Malformed
 from tailrace.wire.messages import WriteTxnMarkersRequest, WriteTxnMarkersResponse
 from tailrace_broker.handlers.rows import each_row
-from tailrace_broker.transactions.abort import check_abort, check_request
+from tailrace_broker.transactions.abort import TxnMarker, check_abort, check_request
 from tailrace_broker.waiting.offset_wait import committed
 
 if TYPE_CHECKING:
@@ -54,8 +54,8 @@ _OTHER_OWNER = (
 class MarkerRow(NamedTuple):
     """A marker for one partition, and the row that answers it."""
 
-    marker: Any
-    row: Any
+    marker: TxnMarker
+    row: _Row
 
 
 class PendingMarkers(NamedTuple):
@@ -63,7 +63,7 @@ class PendingMarkers(NamedTuple):
 
     partition: Partition
     offset: int
-    rows: list[Any]
+    rows: list[_Row]
 
 
 class Sorted(NamedTuple):
@@ -189,7 +189,7 @@ def _append(wakeups: WakeUps, partition: Partition, written: list[MarkerRow], no
 
 async def _forward(coordinators: Coordinators, address: Address, markers: list[MarkerRow]) -> None:
     """Has the owner of shards of `__consumer_offsets` write them."""
-    by_marker: dict[int, tuple[Any, list[Any]]] = {}
+    by_marker: dict[int, tuple[TxnMarker, list[_Row]]] = {}
     for marker, row in markers:
         by_marker.setdefault(id(marker), (marker, []))[1].append(row)
     try:
@@ -209,7 +209,7 @@ async def _forward(coordinators: Coordinators, address: Address, markers: list[M
             row.error_code = int(ErrorCode.NOT_LEADER_OR_FOLLOWER if code in _OTHER_OWNER else code)
 
 
-def _forwarded(markers: list[tuple[Any, list[Any]]]) -> WriteTxnMarkersRequest:
+def _forwarded(markers: list[tuple[TxnMarker, list[_Row]]]) -> WriteTxnMarkersRequest:
     """The same markers for the shards of one owner."""
     return WriteTxnMarkersRequest(
         markers=[

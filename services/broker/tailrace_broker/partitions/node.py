@@ -36,7 +36,7 @@ class Node:
         self.leads_shared = True  # what others have replicas of
         self.leads_alone = True  # what nobody else has; also once no controller was reached
         # Partitions whose log or high watermark is not what housekeeping saw last, so that it looks at no others.
-        self.changed: set[Any] = set()
+        self.changed: set[object] = set()
 
     def take_changed(self) -> set[Any]:
         """What changed since the last call."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from enum import Enum
-from typing import Any, NamedTuple, overload
+from typing import NamedTuple, overload
 from uuid import UUID
 
 from tailrace.errors import ApiError, ErrorCode
@@ -24,6 +24,7 @@ from tailrace_broker.partitions.leader import IsrChange, LeaderState
 from tailrace_broker.partitions.node import Node
 from tailrace_broker.partitions.throttle import throttled
 from tailrace_broker.waiting.offset_queue import OffsetQueue
+from tailrace_broker.waiting.operation import Waiter
 
 
 class EndWaiters:
@@ -32,7 +33,7 @@ class EndWaiters:
     __slots__ = ("waiters",)
 
     def __init__(self) -> None:
-        self.waiters: set[Any] = set()
+        self.waiters: set[Waiter] = set()
 
 
 class FetchIsolation(Enum):
@@ -57,7 +58,7 @@ class Fetched(NamedTuple):
     error_code: int
     high_watermark: int
     log_start_offset: int
-    records: Any = b""
+    records: Bytes = b""
     diverging: tuple[int, int] | None = None
 
 
@@ -124,7 +125,7 @@ class Partition:
         self.high_watermark = -1
         # Of the log's last barrier, where that was looked for (internal topics only); the image may know a higher one.
         self.shard_epoch = -1
-        self.waiters: set[Any] = set()
+        self.waiters: set[Waiter] = set()
         self.tail = EndWaiters()
         self.commits = OffsetQueue()
         self.flushes = OffsetQueue()

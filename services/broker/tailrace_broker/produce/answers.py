@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, Final
+from typing import Final, TypeAlias
 from uuid import UUID
 
 from tailrace.errors import ErrorCode
@@ -17,8 +17,8 @@ from tailrace_broker.produce.request import TOPIC_IDS_FROM, PartitionAppend, Pro
 
 _HINTED: Final = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH)
 _HINTS_FROM: Final = 10  # KIP-951
-_Topic = ProduceResponse.TopicProduceResponse
-_Row = _Topic.PartitionProduceResponse
+ProduceTopicResponse: TypeAlias = ProduceResponse.TopicProduceResponse
+_Row: TypeAlias = ProduceTopicResponse.PartitionProduceResponse
 
 
 class ProduceAnswers:
@@ -57,7 +57,7 @@ class ProduceAnswers:
 
     def rows(
         self, connection: ProducerConnection, answer: ProduceAnswer, hinted: set[int]
-    ) -> Iterator[tuple[bytes, Any]]:
+    ) -> Iterator[tuple[bytes, ProduceTopicResponse]]:
         """Each topic's key and its rows; the connection remembers what was refused, hinted the leaders they name."""
         version = answer.version
         for key, appends in answer.topics:
@@ -77,10 +77,14 @@ class ProduceAnswers:
                         hinted.add(hint[0])
                 found.append(row)
             named = {"topic_id": UUID(bytes=key)} if version >= TOPIC_IDS_FROM else {"name": key.decode()}
-            yield key, _Topic(partition_responses=found, **named)
+            yield key, ProduceTopicResponse(partition_responses=found, **named)
 
     def response_of(
-        self, connection: ProducerConnection, topics: list[Any], throttle_time_ms: int, hinted: set[int]
+        self,
+        connection: ProducerConnection,
+        topics: list[ProduceTopicResponse],
+        throttle_time_ms: int,
+        hinted: set[int],
     ) -> ProduceResponse:
         """Of all its topics, with the addresses of the leaders they name."""
         response = ProduceResponse(responses=topics, throttle_time_ms=throttle_time_ms)

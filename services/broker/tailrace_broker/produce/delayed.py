@@ -6,7 +6,6 @@ Kafka's DelayedProduce. The connection's later requests go on meanwhile; answers
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 from tailrace.errors import ErrorCode
 from tailrace.wire.connection import Promised
@@ -18,10 +17,11 @@ class DelayedProduce(DelayedOperation):
     """One request; done when each of its partitions is committed, refused or out of time."""
 
     __slots__ = ("_all", "_answer", "_encode", "_open", "slot")
+    connection: ProducerConnection
 
     def __init__(
         self,
-        encode: Callable[[Any, ProduceAnswer], bytes],
+        encode: Callable[[ProducerConnection, ProduceAnswer], bytes],
         slot: Promised,
         connection: ProducerConnection,
         answer: ProduceAnswer,

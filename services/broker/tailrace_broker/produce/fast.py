@@ -11,9 +11,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from tailrace.wire.hot.produce_heads import Head, Heads
+from tailrace.wire.pieces import Piece
 from tailrace_broker.produce.checks import ATTRIBUTES_LOW_BYTE, TRANSACTIONAL
 from tailrace_broker.produce.plain import PlainProduce, ProduceParts
-from tailrace_broker.produce.request import PartitionAppend, ProduceAnswer, ProducerConnection
+from tailrace_broker.produce.request import PartitionAppend, ProduceAnswer, ProducerConnection, ProduceSlot
 
 if TYPE_CHECKING:
     from tailrace_broker.partitions.partition import Partition
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 class _Request(NamedTuple):
     """One whose append waits for nobody: its answer leaves at the end of the read."""
 
-    slot: list[object]
+    slot: list[Piece]
     connection: ProducerConnection
     version: int
     correlation_id: int
@@ -43,7 +44,9 @@ class FastProduce:
         self._answers_later = False  # of the request at hand, as checks.answers_later
         self._heads = Heads()
 
-    def handle(self, connection: ProducerConnection, version: int, correlation_id: int, body: memoryview) -> object:
+    def handle(
+        self, connection: ProducerConnection, version: int, correlation_id: int, body: memoryview
+    ) -> ProduceSlot:
         """As PlainProduce.handle."""
         found = self._heads.read(version, body)
         if found is None:
@@ -61,7 +64,7 @@ class FastProduce:
             return self._plain.handle(connection, version, correlation_id, body)
         # Here and below without the keyword handling of a NamedTuple, as every request pays for it.
         if head.acks and not self._answers_later:
-            slot: list[object] = []
+            slot: list[Piece] = []
             self._requests.append(tuple.__new__(_Request, (slot, connection, version, correlation_id, head, append)))
             return slot
         answer = tuple.__new__(ProduceAnswer, (version, correlation_id, ((head.key, (append,)),), None, head))

@@ -9,12 +9,14 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterator
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from tailrace.net.garbage_collection import COLLECTIONS
 from tailrace.net.large import Large
 from tailrace.net.turns import turns
 from tailrace.wire.hot.produce import Produce, ProducePartition, ProduceTopic, decode_produce
+from tailrace.wire.pieces import Bytes, Piece
+from tailrace_broker.produce.answers import ProduceTopicResponse
 from tailrace_broker.produce.plain import PlainProduce
 from tailrace_broker.produce.refused_batches import RefusedBatches
 from tailrace_broker.produce.request import TOPIC_IDS_FROM, ProduceAnswer, ProducerConnection
@@ -33,7 +35,7 @@ class ManyRowsProduce:
         self._answers = parts.answers
         self._large = large
         self._plain = PlainProduce(parts, encode=_answered)
-        self._serving = set[asyncio.Task[Any]]()
+        self._serving = set[asyncio.Task[list[Piece]]]()
 
     def handle(
         self,
@@ -42,11 +44,11 @@ class ManyRowsProduce:
         correlation_id: int,
         body: memoryview,
         throttle_time_ms: int = 0,
-    ) -> asyncio.Future[list[Any]]:
+    ) -> asyncio.Future[list[Piece]]:
         """A future of the answer, of no bytes for acks=0."""
         kept = connection.keep(body)  # appends write into their batches
         loop = asyncio.get_running_loop()
-        answered: asyncio.Future[list[Any]] = loop.create_future()
+        answered: asyncio.Future[list[Piece]] = loop.create_future()
         serving = loop.create_task(self._serve(connection, version, correlation_id, kept, answered, throttle_time_ms))
         self._serving.add(serving)
         serving.add_done_callback(partial(self._ended, answered))
@@ -57,7 +59,7 @@ class ManyRowsProduce:
         for serving in self._serving:
             serving.cancel()
 
-    def _ended(self, answered: asyncio.Future[list[Any]], serving: asyncio.Task[list[Any]]) -> None:
+    def _ended(self, answered: asyncio.Future[list[Piece]], serving: asyncio.Task[list[Piece]]) -> None:
         self._serving.discard(serving)
         failed = None if serving.cancelled() else serving.exception()
         if answered.done():
@@ -75,9 +77,9 @@ class ManyRowsProduce:
         version: int,
         correlation_id: int,
         body: memoryview,
-        answered: asyncio.Future[list[Any]],
+        answered: asyncio.Future[list[Piece]],
         throttle_time_ms: int,
-    ) -> list[Any]:
+    ) -> list[Piece]:
         with COLLECTIONS.while_in_use(len(body)):
             request = await self._large.run(lambda: decode_produce(version, body))
             served = []
@@ -110,9 +112,9 @@ class ManyRowsProduce:
 
     async def _encode(
         self, connection: ProducerConnection, version: int, correlation_id: int, served: list[_Piece]
-    ) -> object:
+    ) -> Bytes:
         """The answer's frame, once every append has its outcome."""
-        topics, hinted, throttle_time_ms = list[Any](), set[int](), 0
+        topics, hinted, throttle_time_ms = list[ProduceTopicResponse](), set[int](), 0
         last: bytes | None = None
         async for piece in turns(served):
             answer = await piece.answered

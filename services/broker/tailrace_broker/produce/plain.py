@@ -25,7 +25,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from tailrace.access.resources import AclOperation
 from tailrace.errors import ErrorCode
@@ -36,6 +36,7 @@ from tailrace.net.session import ClientSession
 from tailrace.records.batch import HEADER_SIZE, WritableBytes, read_header
 from tailrace.wire.connection import Promised
 from tailrace.wire.hot.produce import ManyRows, Produce, ProducePartition, decode_produce
+from tailrace.wire.pieces import Piece
 from tailrace_broker.produce import checks
 from tailrace_broker.produce.delayed import DelayedProduce
 from tailrace_broker.produce.refused_batches import MISSING, RefusedBatches
@@ -44,6 +45,7 @@ from tailrace_broker.produce.request import (
     PartitionAppend,
     ProduceAnswer,
     ProducerConnection,
+    ProduceSlot,
     StagedRequest,
     ThrottleTimes,
 )
@@ -74,7 +76,7 @@ if TYPE_CHECKING:
 
 MOST_AT_ONCE: Final = 250  # topics and partitions
 Encode: TypeAlias = Callable[[ProducerConnection, ProduceAnswer], bytes]
-Handler: TypeAlias = Callable[[ProducerConnection, int, int, memoryview, int], Any]
+Handler: TypeAlias = Callable[[ProducerConnection, int, int, memoryview, int], ProduceSlot]
 
 
 @dataclass(frozen=True)
@@ -128,7 +130,7 @@ class PlainProduce:
         correlation_id: int,
         body: memoryview,
         throttle_time_ms: int = 0,
-    ) -> object:
+    ) -> ProduceSlot:
         """The slot for the answer, which is filled at the end of the read or later; None for acks=0.
 
         throttle_time_ms: what a quota asks of the client, which is muted for that time already.
@@ -147,7 +149,7 @@ class PlainProduce:
         correlation_id: int,
         request: Produce,
         throttle_time_ms: int = 0,
-    ) -> object:
+    ) -> ProduceSlot:
         """As handle, of a request that is decoded."""
         service = connection.session.is_service
         verdict = None
@@ -210,7 +212,7 @@ class PlainProduce:
             return True
         staged = StagedRequest(DeferredAnswer(), connection, request.acks, request.timeout_ms, answer)
 
-        def examined(done: asyncio.Future[list[Any]]) -> None:
+        def examined(done: asyncio.Future[list[Piece]]) -> None:
             if done.cancelled() or done.exception() is not None:
                 connection.close()
             elif held.slot is not None:
@@ -223,9 +225,9 @@ class PlainProduce:
 
     def take_up(
         self, connection: ProducerConnection, acks: int, timeout_ms: int, answer: ProduceAnswer, answers_later: bool
-    ) -> object:
+    ) -> ProduceSlot:
         """Remembers the request until the end of the read; the slot for its answer."""
-        slot: Any = Promised() if answers_later and acks else []
+        slot: list[Piece] | Promised = Promised() if answers_later and acks else []
         # Without the keyword handling of a NamedTuple, as every request pays for it.
         self._requests.append(tuple.__new__(StagedRequest, (slot, connection, acks, timeout_ms, answer)))
         return None if acks == 0 else slot
@@ -391,6 +393,7 @@ class PlainProduce:
             if type(slot) is list and acks:
                 slot.append(self.encode(connection, answer))
             elif acks:
+                assert isinstance(slot, Promised)
                 delayed = DelayedProduce(self.encode, slot, connection, answer, acks)
                 if not delayed.begin():
                     self._wakeups.purgatory.line_up(delayed, max(0, timeout_ms))

@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
-from typing import Any, Final, NamedTuple, Protocol
+from typing import Final, NamedTuple, Protocol, TypeAlias
 
 from tailrace.errors import ApiError
 from tailrace.log.append import LogAppendResult
 from tailrace.log.limits import BadRecords
 from tailrace.net.session import ClientSession
+from tailrace.wire.connection import Promised
 from tailrace.wire.hot.produce_heads import Head
+from tailrace.wire.pieces import Piece
 from tailrace_broker.partitions.partition import Partition
 from tailrace_broker.produce.refused_batches import RefusedBatches
 
 TOPIC_IDS_FROM: Final = 13  # KIP-516
 _NOT_APPENDED: Final = LogAppendResult(0, -1, -1, -1, None)
+
+
+# Of an answer: filled at the end of the read or later, a future of it where a thread looks first, None for acks=0.
+ProduceSlot: TypeAlias = list[Piece] | asyncio.Future[list[Piece]] | Promised | None
 
 
 class ProducerConnection(Protocol):
@@ -79,7 +86,7 @@ class ProduceAnswer(NamedTuple):
 class StagedRequest(NamedTuple):
     """A request whose appends are staged, and the slot for its answer."""
 
-    slot: Any
+    slot: list[Piece] | Promised | None
     connection: ProducerConnection
     acks: int
     timeout_ms: int

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from tailrace.errors import ApiError, ErrorCode
 from tailrace.log.limits import Examined, Limits
@@ -17,6 +17,7 @@ from tailrace.log.producers.verification import Verification
 from tailrace.records.batch import HEADER_SIZE, read_header
 from tailrace.wire.connection import Promised
 from tailrace.wire.hot.produce import ProducePartition
+from tailrace.wire.pieces import Piece
 from tailrace_broker.produce.request import TOPIC_IDS_FROM, PartitionAppend, StagedRequest
 from tailrace_broker.produce.validation_threads import ClientBatch, Examination
 
@@ -54,15 +55,15 @@ class DeferredAnswer(Promised):
     __slots__ = ("future",)
 
     def __init__(self) -> None:
-        self.future: asyncio.Future[list[Any]] = asyncio.get_running_loop().create_future()
+        self.future: asyncio.Future[list[Piece]] = asyncio.get_running_loop().create_future()
 
     @property
-    def answer(self) -> list[Any] | None:
+    def answer(self) -> list[Piece] | None:
         """What goes out, once it is there."""
         return self.future.result() if self.future.done() else None
 
     @answer.setter
-    def answer(self, answer: list[Any] | None) -> None:
+    def answer(self, answer: list[Piece] | None) -> None:
         if not self.future.done():  # the client may have left
             self.future.set_result(answer or [])
 
@@ -129,10 +130,11 @@ class Validation:
             )
         return examined
 
-    def in_a_thread(self, request: StagedRequest) -> asyncio.Future[list[Any]]:
+    def in_a_thread(self, request: StagedRequest) -> asyncio.Future[list[Piece]]:
         """Has a thread examine what takes long; the rest of the request is appended at the end of this read."""
         long, self._long = self._long, []
-        slot: DeferredAnswer = request.slot
+        slot = request.slot
+        assert isinstance(slot, DeferredAnswer)
         early = [
             AppendedBefore(key, append, append.partition.leader_epoch)
             for key, appends in request.answer.topics
@@ -147,6 +149,8 @@ class Validation:
     ) -> None:
         """Has a thread examine some of them, from the first on that was not."""
         examiner, acks = self._examiner, request.acks
+        slot = request.slot
+        assert isinstance(slot, DeferredAnswer)
         batches = [one.batch for one in long[first : first + _TOGETHER]]
         examination = Examination(batches, self._clock.wall_ms())
 
@@ -155,7 +159,7 @@ class Validation:
                 examination.stop()
 
         examiner.begin(examination, partial(self._examined, examination, long, first, early, request))
-        request.slot.future.add_done_callback(leave)
+        slot.future.add_done_callback(leave)
 
     def _examined(
         self,
@@ -167,7 +171,8 @@ class Validation:
         failed: BaseException | None,
     ) -> None:
         """Stages what was examined, if this broker still leads it, and appends it; has the rest examined then."""
-        slot: DeferredAnswer = request.slot
+        slot = request.slot
+        assert isinstance(slot, DeferredAnswer)
         if examination.is_stopped:
             return  # the client has left
         if failed is not None:

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from tailrace.wire.hot.fetch import FetchPartition
 
 if TYPE_CHECKING:
     from tailrace_broker.partitions.leader import LeaderState
-    from tailrace_broker.partitions.partition import Partition
+    from tailrace_broker.partitions.partition import EndWaiters, Partition
 
     Read = tuple[bytes, FetchPartition, Partition, LeaderState | None]  # what to read, and in which leadership
 
@@ -83,8 +83,8 @@ class FollowedPartitions:
         self.done = False
         self.others: OrderedDict[Place, bool] = OrderedDict.fromkeys(places, False)
         self.quiet: dict[Place, CaughtUp] = {}
-        self.on_news: Callable[[Any, Read], None] | None = None  # of the fetch that waits, with the log's end
-        self._by_tail: dict[Any, Place] = {}
+        self.on_news: Callable[[EndWaiters, Read], None] | None = None  # of the fetch that waits, with the log's end
+        self._by_tail: dict[EndWaiters, Place] = {}
 
     def named(self, place: Place) -> None:
         """The follower says where it is now."""
@@ -111,7 +111,7 @@ class FollowedPartitions:
             self._disturb(place)
             self.others[place] = True
 
-    def try_complete(self, tail: Any) -> None:
+    def try_complete(self, tail: EndWaiters) -> None:
         """Something has happened to one of the quiet."""
         place = self._by_tail.get(tail)
         if place is None:

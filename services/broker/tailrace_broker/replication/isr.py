@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+from uuid import UUID
 
 from structlog.typing import FilteringBoundLogger
 
@@ -16,7 +17,7 @@ from tailrace.net.backoff import Backoff
 from tailrace.net.client import Disconnected
 from tailrace.wire.codec import Malformed
 from tailrace.wire.limits import pages
-from tailrace.wire.messages import AlterPartitionRequest
+from tailrace.wire.messages import AlterPartitionRequest, AlterPartitionResponse
 from tailrace_broker.partitions.leader import IsrChange
 
 if TYPE_CHECKING:
@@ -36,7 +37,7 @@ class IsrUpdates:
     def __init__(
         self,
         node: Node,
-        ask_controller: Callable[..., Awaitable[Any]],
+        ask_controller: Callable[..., Awaitable[AlterPartitionResponse]],
         wakeups: WakeUps,
         metrics: BrokerMetrics,
         backoff: Backoff,
@@ -102,7 +103,9 @@ class IsrUpdates:
                 again[partition] = change
         return again
 
-    def _answered(self, partition: Partition, change: IsrChange, row: Any) -> bool:
+    def _answered(
+        self, partition: Partition, change: IsrChange, row: AlterPartitionResponse.TopicData.PartitionData
+    ) -> bool:
         """Whether the change must be asked for again."""
         before = partition.leading.isr if partition.leading is not None else ()
         again = partition.isr_answered(change, row.error_code, tuple(row.isr), row.partition_epoch)
@@ -123,7 +126,7 @@ class IsrUpdates:
         return False
 
     def _request(self, due: dict[Partition, IsrChange]) -> AlterPartitionRequest:
-        topics: dict[Any, list[Any]] = {}
+        topics: dict[UUID, list[_Partition]] = {}
         for partition, change in due.items():
             row = _Partition(
                 partition_index=partition.index,

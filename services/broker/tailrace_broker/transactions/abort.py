@@ -7,17 +7,20 @@ that is ongoing is aborted on this partition only, as in Apache Kafka.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TypeAlias
 
 from tailrace.errors import ApiError, ErrorCode
 from tailrace.net.client import Disconnected
 from tailrace.wire.malformed import Malformed
+from tailrace.wire.messages import WriteTxnMarkersRequest
 from tailrace_broker.partitions.partition import Partition
 from tailrace_broker.transactions.coordinated import ONGOING, AllCoordinators, coordinated
 from tailrace_broker.transactions.open_transactions import Place
 
+TxnMarker: TypeAlias = WriteTxnMarkersRequest.WritableTxnMarker
 
-def check_request(request: Any) -> tuple[Any, str, int]:
+
+def check_request(request: WriteTxnMarkersRequest) -> tuple[TxnMarker, str, int]:
     """The marker, topic and partition of the request. INVALID_REQUEST unless it names one partition, as Kafka's does.
 
     CLUSTER_AUTHORIZATION_FAILED for a COMMIT, which only coordinators write.
@@ -32,7 +35,7 @@ def check_request(request: Any) -> tuple[Any, str, int]:
     return marker, topic.name, topic.partition_indexes[0]
 
 
-async def check_abort(partition: Partition, marker: Any, coordinators: AllCoordinators | None) -> None:
+async def check_abort(partition: Partition, marker: TxnMarker, coordinators: AllCoordinators | None) -> None:
     """Raises ApiError unless the marker ends an open transaction that no coordinator has decided.
 
     COORDINATOR_NOT_AVAILABLE while that cannot be known.
@@ -51,7 +54,7 @@ async def check_abort(partition: Partition, marker: Any, coordinators: AllCoordi
         raise ApiError(ErrorCode.INVALID_TXN_STATE, "the transaction has ended meanwhile")
 
 
-def _open_offset(partition: Partition, marker: Any) -> int:
+def _open_offset(partition: Partition, marker: TxnMarker) -> int:
     """The first offset of the open transaction that the marker ends.
 
     INVALID_TXN_STATE, INVALID_PRODUCER_EPOCH or TRANSACTION_COORDINATOR_FENCED if it does not end what is open.

@@ -7,11 +7,11 @@ the leader has it confirmed (verify_only). For one of the second protocol the le
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from tailrace.errors import ErrorCode
 from tailrace.kafka.ids import TopicPartition
-from tailrace.wire.messages import AddPartitionsToTxnRequest
+from tailrace.wire.messages import AddPartitionsToTxnRequest, AddPartitionsToTxnResponse
 
 ABORTABLE_FROM: Final = 11  # Produce: TRANSACTION_ABORTABLE is known
 ADDS_FROM: Final = 12  # Produce: the partition is added to the transaction here
@@ -51,7 +51,7 @@ def request(asked: Mapping[Asked, Iterable[TopicPartition]]) -> AddPartitionsToT
     return AddPartitionsToTxnRequest(transactions=transactions)
 
 
-def answers(response: Any) -> dict[str, dict[TopicPartition, int]]:
+def answers(response: AddPartitionsToTxnResponse) -> dict[str, dict[TopicPartition, int]]:
     """The error codes by transactional id and partition."""
     return {
         result.transactional_id: {

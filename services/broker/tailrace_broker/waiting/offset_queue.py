@@ -9,10 +9,10 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Iterable
 from operator import itemgetter
-from typing import Any, Final, Protocol
+from typing import Final, Protocol
 
 from tailrace.errors import ErrorCode
-from tailrace_broker.waiting.operation import DelayedOperation
+from tailrace_broker.waiting.operation import DelayedOperation, Flushed
 
 _FEW: Final = 256  # done or not, so many cost nobody anything
 
@@ -74,7 +74,7 @@ class OffsetQueue(list[_Entry]):
 
 
 def _complete(entries: Iterable[_Entry], error_code: int) -> None:
-    connections: set[Any] = set()
+    connections: set[Flushed] = set()
     for _, operation, key in entries:
         if not operation.done:
             if error_code:

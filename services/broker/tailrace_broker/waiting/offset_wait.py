@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import Protocol
 
 from tailrace.errors import ApiError, ErrorCode
 from tailrace_broker.waiting.offset_queue import OffsetQueue
 from tailrace_broker.waiting.operation import DelayedOperation
-from tailrace_broker.waiting.purgatory import Purgatory
+from tailrace_broker.waiting.purgatory import Purgatory, Waited
 
 _TOO_FEW = ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
 
@@ -36,7 +36,7 @@ class OffsetWait(DelayedOperation):
         self.error_code: int = ErrorCode.NONE
         self.future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
-    def try_complete(self, key: Any) -> None:
+    def try_complete(self, key: object) -> None:
         self.done = True
         if not self.future.done():  # the client may have left
             self.future.set_result(None)
@@ -80,7 +80,7 @@ async def reached(queue: OffsetQueue, offset: int, purgatory: Purgatory, timeout
         raise ApiError(ErrorCode(wait.error_code))
 
 
-async def news(partition: Any, purgatory: Purgatory, timeout_ms: float) -> None:
+async def news(partition: Waited, purgatory: Purgatory, timeout_ms: float) -> None:
     """Returns when a partition has news (another leader, say), or when the time is up."""
     wait = OffsetWait()
     purgatory.park(wait, (partition,), timeout_ms)

@@ -7,7 +7,21 @@ OffsetQueue of a partition, where an offset has to be reached. And where it expi
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Any
+from typing import Any, Protocol
+
+
+class Flushed(Protocol):
+    """A connection whose answers wait in their slots."""
+
+    def flush(self) -> None: ...
+
+
+class Waiter(Protocol):
+    """What is told of the news of a key, until it is done."""
+
+    done: bool
+
+    def try_complete(self, key: Any) -> None: ...
 
 
 class DelayedOperation(ABC):
@@ -15,7 +29,7 @@ class DelayedOperation(ABC):
 
     __slots__ = ("connection", "done")
 
-    def __init__(self, connection: Any = None) -> None:
+    def __init__(self, connection: Flushed | None = None) -> None:
         self.connection = connection  # what the answer is flushed to; None if somebody else sends it
         self.done = False
 

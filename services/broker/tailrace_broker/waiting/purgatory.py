@@ -12,13 +12,20 @@ import heapq
 from collections import deque
 from collections.abc import Callable, Iterable
 from itertools import chain
-from typing import Any, Final
+from typing import Final, Protocol
 
 from tailrace.clock import Cancellable, Clock
-from tailrace_broker.waiting.operation import DelayedOperation
+from tailrace_broker.waiting.operation import DelayedOperation, Waiter
 
 _EXACT_LINES: Final = 64  # timeouts that are kept to the millisecond; others may be a sixteenth longer
 _FEW: Final = 256  # done or not, so many cost nobody anything
+
+
+class Waited(Protocol):
+    """What may have news: a partition, or the end of its log."""
+
+    @property
+    def waiters(self) -> set[Waiter]: ...
 
 
 class _Line:
@@ -34,18 +41,18 @@ class _Line:
 class Purgatory:
     """Kafka's DelayedOperationPurgatory, smaller: keys are partitions that hold a set of waiters."""
 
-    def __init__(self, clock: Clock, call_soon: Callable[[Callable[[], None]], Any]) -> None:
+    def __init__(self, clock: Clock, call_soon: Callable[[Callable[[], None]], object]) -> None:
         self._clock = clock
         self._call_soon = call_soon
         self._heap: list[tuple[float, int, DelayedOperation]] = []
         self._order = 0
         self._timer: Cancellable | None = None
         self._timer_at_ms = 0.0
-        self._dirty: set[Any] = set()
+        self._dirty: set[Waited] = set()
         self._sweep_at = _FEW  # of the heap
         self._lines: dict[float, _Line] = {}
 
-    def park(self, wait: DelayedOperation, keys: Iterable[Any], max_wait_ms: float) -> None:
+    def park(self, wait: DelayedOperation, keys: Iterable[Waited], max_wait_ms: float) -> None:
         """Lets `wait` sleep until one of the keys is marked or max_wait_ms passed."""
         for key in keys:
             key.waiters.add(wait)
@@ -93,7 +100,7 @@ class Purgatory:
         else:
             del self._lines[max_wait_ms]
 
-    def mark(self, key: Any) -> None:
+    def mark(self, key: Waited) -> None:
         """The key has news: its waiters are woken at the end of this loop tick."""
         if key.waiters:
             if not self._dirty:

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 from math import isfinite
-from typing import Any
 
 from tailrace.errors import ApiError, ErrorCode
 from tailrace.metadata.image import MetadataImage, QuotaKey
@@ -49,7 +48,7 @@ def alter(image: MetadataImage, request: AlterClientQuotasRequest) -> Controller
     return ControllerResult(AlterClientQuotasResponse(entries=entries), () if request.validate_only else tuple(records))
 
 
-def _alter_one(image: MetadataImage, entry: Any) -> list[ClientQuotaRecord]:
+def _alter_one(image: MetadataImage, entry: AlterClientQuotasRequest.EntryData) -> list[ClientQuotaRecord]:
     names: dict[str, str | None] = {}
     for part in entry.entity:
         names[part.entity_type] = part.entity_name
@@ -125,7 +124,7 @@ def describe(
     return ControllerResult(DescribeClientQuotasResponse(error_code=0, error_message="", entries=entries))
 
 
-def _row(entity: QuotaKey, quotas: Mapping[str, float]) -> Any:
+def _row(entity: QuotaKey, quotas: Mapping[str, float]) -> DescribeClientQuotasResponse.EntryData:
     row = DescribeClientQuotasResponse.EntryData
     return row(
         entity=[row.EntityData(entity_type=kind, entity_name=name) for kind, name in entity],

@@ -1,7 +1,7 @@
 """CreatePartitions: more partitions for topics; every asked topic is echoed with its own error."""
 
 from collections import Counter
-from typing import Any
+from collections.abc import Sequence
 
 from tailrace.errors import ApiError, ErrorCode
 from tailrace.metadata.directories import of_new
@@ -13,6 +13,7 @@ from tailrace_controller.decide import placement, shards
 from tailrace_controller.decide.controller_result import MAX_RECORDS, ControllerResult
 from tailrace_controller.decide.placement import Load, Placed
 
+_Asked = CreatePartitionsRequest.CreatePartitionsTopic
 _Result = CreatePartitionsResponse.CreatePartitionsTopicResult
 
 
@@ -41,7 +42,9 @@ def create(
     return ControllerResult(CreatePartitionsResponse(results=results), shards.with_assignment(image, tuple(records)))
 
 
-def _add(image: MetadataImage, asked: Any, most: int, load: Load, quota: MutationQuota) -> tuple[MetadataRecord, ...]:
+def _add(
+    image: MetadataImage, asked: _Asked, most: int, load: Load, quota: MutationQuota
+) -> tuple[MetadataRecord, ...]:
     topic = image.topic(asked.name)
     if topic is None:
         raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
@@ -80,7 +83,9 @@ def _automatic(image: MetadataImage, topic: TopicImage, count: int, load: Load) 
     return placement.place(brokers, count, replication_factor, start)
 
 
-def _manual(image: MetadataImage, topic: TopicImage, assignments: Any, count: int) -> list[Placed]:
+def _manual(
+    image: MetadataImage, topic: TopicImage, assignments: Sequence[_Asked.CreatePartitionsAssignment], count: int
+) -> list[Placed]:
     if len(assignments) != count:
         raise ApiError(
             ErrorCode.INVALID_REPLICA_ASSIGNMENT,

@@ -3,7 +3,6 @@
 from collections import Counter
 from collections.abc import Callable
 from functools import cached_property
-from typing import Any
 from uuid import UUID
 
 from tailrace.config import Config, describe
@@ -21,6 +20,7 @@ from tailrace_controller.decide.controller_result import MAX_RECORDS, Controller
 from tailrace_controller.decide.placement import Placed
 
 NOT_GIVEN = -1
+_Asked = CreateTopicsRequest.CreatableTopic
 _Result = CreateTopicsResponse.CreatableTopicResult
 
 
@@ -82,14 +82,15 @@ class _Creation:
         self._new_topic_id = new_topic_id
         self._load = placement.Load(image)
 
-    def add(self, topic: Any) -> Any:
+    def add(self, topic: _Asked) -> _Result:
         """Returns the answer for a topic whose records are among the others' now."""
         image, config = self._image, self._config
         self._check_name(topic.name)
-        overrides = {item.name: item.value for item in topic.configs or ()}
-        if nulls := [key for key, value in overrides.items() if value is None]:
+        asked = {item.name: item.value for item in topic.configs or ()}
+        if nulls := [key for key, value in asked.items() if value is None]:
             why = f"Null value not supported for topic configs: {','.join(nulls)}"
             raise ApiError(ErrorCode.INVALID_CONFIG, why)
+        overrides = {key: value for key, value in asked.items() if value is not None}
         count, replication_factor = topic.num_partitions, topic.replication_factor
         if (own := internal_topics.own_settings(topic.name, config)) is not None:
             count = own.num_partitions if count == NOT_GIVEN else count
@@ -144,17 +145,17 @@ class _Creation:
         """Topics by what their metrics are called."""
         return {names.in_metrics(name): name for name in self._image.topics if names.can_collide(name)}
 
-    def _describe(self, overrides: dict[str, str]) -> list[Any]:
+    def _describe(self, overrides: dict[str, str]) -> list[_Result.CreatableTopicConfigs]:
         own = {entry.name: entry for entry in describe.overridden(overrides, self._config)}
         return [_config_row(own[row.name]) if row.name in own else row for row in self._defaults]
 
     @cached_property
-    def _defaults(self) -> list[Any]:
+    def _defaults(self) -> list[_Result.CreatableTopicConfigs]:
         """The rows of a topic without configs of its own, which all answers share."""
         return [_config_row(entry) for entry in describe.topic({}, self._config)]
 
 
-def _config_row(entry: describe.ConfigEntry) -> Any:
+def _config_row(entry: describe.ConfigEntry) -> _Result.CreatableTopicConfigs:
     return _Result.CreatableTopicConfigs(
         name=entry.name,
         value=entry.value,
@@ -181,7 +182,7 @@ def _automatic(
     return placement.place(brokers, count, replication_factor, load.start(brokers.live))
 
 
-def _manual(image: MetadataImage, topic: Any) -> list[Placed]:
+def _manual(image: MetadataImage, topic: _Asked) -> list[Placed]:
     for value, what in ((topic.replication_factor, "replication factor"), (topic.num_partitions, "numPartitions")):
         if value != NOT_GIVEN:
             raise ApiError(

@@ -1,7 +1,6 @@
 """DeleteTopics by name (all versions) or id (v6, KIP-516)."""
 
 from collections import Counter
-from typing import Any
 from uuid import UUID
 
 from tailrace.config import Config
@@ -36,7 +35,7 @@ def delete(
     )
     times = Counter(asked)
     records: dict[UUID, RemoveTopicRecord] = {}
-    results: list[Any] = []
+    results: list[_Result] = []
     while asked:
         name, topic_id = each = asked.pop()
         count, times[each] = times[each], 0

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property
-from typing import Any
 
 from tailrace.config import Config, describe
 from tailrace.errors import ApiError, ErrorCode
@@ -31,7 +30,7 @@ def describe_configs(
     return ControllerResult(DescribeConfigsResponse(results=list(described(image, request, config))))
 
 
-def described(image: MetadataImage, request: DescribeConfigsRequest, config: Config) -> Iterator[Any]:
+def described(image: MetadataImage, request: DescribeConfigsRequest, config: Config) -> Iterator[_Result]:
     """The same, one result after the other: of one image, so that others may have their turn in between."""
     description = _Description(image, request, config)
     for resource in request.resources:
@@ -62,9 +61,9 @@ class _Description:
         self._image = image
         self._config = config
         self._request = request
-        self._brokers: dict[str, list[Any]] = {}
+        self._brokers: dict[str, list[_Config]] = {}
 
-    def rows(self, kind: int, name: str) -> list[Any]:
+    def rows(self, kind: int, name: str) -> list[_Config]:
         """Returns a resource's rows, which others may share. Raises ApiError."""
         own = self._image.config(kind, name)
         if kind == ConfigResource.TOPIC:
@@ -86,10 +85,10 @@ class _Description:
         return resources.cluster_config(self._image, self._config)
 
     @cached_property
-    def _topics(self) -> list[Any]:
+    def _topics(self) -> list[_Config]:
         return self._described(describe.topic({}, self._cluster))
 
-    def _topic(self, name: str, own: Mapping[str, str]) -> list[Any]:
+    def _topic(self, name: str, own: Mapping[str, str]) -> list[_Config]:
         if (why := names.refusal(name)) is not None:
             raise ApiError(ErrorCode.INVALID_TOPIC_EXCEPTION, why)
         if name not in self._image.topics:
@@ -99,7 +98,7 @@ class _Description:
         rows = {row.name: row for row in self._described(describe.overridden(own, self._cluster))}
         return [rows.get(row.name, row) for row in self._topics]
 
-    def _broker(self, name: str, own: Mapping[str, str]) -> list[Any]:
+    def _broker(self, name: str, own: Mapping[str, str]) -> list[_Config]:
         if name not in self._brokers:
             resources.check_describable_broker(self._image, name)
             if name == ALL_BROKERS:
@@ -110,12 +109,12 @@ class _Description:
             self._brokers[name] = self._described(entries)
         return self._brokers[name]
 
-    def _described(self, entries: Iterable[describe.ConfigEntry]) -> list[Any]:
+    def _described(self, entries: Iterable[describe.ConfigEntry]) -> list[_Config]:
         synonyms, documentation = self._request.include_synonyms, self._request.include_documentation
         return [_row(entry, synonyms=synonyms, documentation=documentation) for entry in entries]
 
 
-def _row(entry: describe.ConfigEntry, *, synonyms: bool, documentation: bool) -> object:
+def _row(entry: describe.ConfigEntry, *, synonyms: bool, documentation: bool) -> _Config:
     return _Config(
         name=entry.name,
         value=entry.value,

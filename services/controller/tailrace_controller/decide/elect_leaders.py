@@ -1,7 +1,6 @@
 """ElectLeaders (KIP-460): the preferred leader where another leads, or any leader where there is none."""
 
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Iterator, Sequence
 
 from tailrace.config import Config
 from tailrace.errors import ApiError, ErrorCode
@@ -49,7 +48,7 @@ def elect(image: MetadataImage, request: ElectLeadersRequest, config: Config) ->
     return ControllerResult(ElectLeadersResponse(error_code=0, replica_election_results=topics), tuple(records))
 
 
-def _asked(image: MetadataImage, request: ElectLeadersRequest) -> Iterator[tuple[str, Any]]:
+def _asked(image: MetadataImage, request: ElectLeadersRequest) -> Iterator[tuple[str, Sequence[int]]]:
     if request.topic_partitions is None:
         for topic in image.topics.values():
             yield topic.name, range(len(topic.partitions))

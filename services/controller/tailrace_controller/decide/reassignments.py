@@ -5,7 +5,6 @@ that leave go, in the same change. Null replicas cancel: the added ones go, the 
 """
 
 from collections.abc import Iterable, Iterator
-from typing import Any
 
 from tailrace.config import Config
 from tailrace.errors import ApiError, ErrorCode
@@ -90,7 +89,7 @@ def listed(image: MetadataImage, request: ListPartitionReassignmentsRequest) -> 
     return ListPartitionReassignmentsResponse(error_code=0, error_message=None, topics=topics)
 
 
-def _size_bytes(row: Any) -> int:
+def _size_bytes(row: _Ongoing.OngoingPartitionReassignment) -> int:
     return _ROW_BYTES + _ID_BYTES * (len(row.replicas) + len(row.adding_replicas) + len(row.removing_replicas))
 
 

@@ -12,7 +12,7 @@ MAX_KEY_BYTES = 2_200  # with a topic beside it; an index of PostgreSQL holds 2,
 GROUPS, GROUP_OFFSETS, TRANSACTIONS, QUOTA_USAGE = "groups", "group_offsets", "transactions", "quota_usage"
 
 
-def parse(kind: str, payload: bytes, now_ms: int) -> list[dict[str, Any]]:
+def parse(kind: str, payload: bytes, now_ms: int) -> list[dict[str, object]]:
     """Returns the rows of a JSON list.
 
     A group is {group_id, state, type, members}; an offset {group_id, topic, partition, committed_offset, metadata,
@@ -29,7 +29,7 @@ def parse(kind: str, payload: bytes, now_ms: int) -> list[dict[str, Any]]:
     return rows
 
 
-def _group(row: dict[str, Any], now_ms: int) -> dict[str, Any]:
+def _group(row: dict[str, Any], now_ms: int) -> dict[str, object]:
     return {
         "group_id": _key(row["group_id"]),
         "state": _text(row["state"]),
@@ -39,7 +39,7 @@ def _group(row: dict[str, Any], now_ms: int) -> dict[str, Any]:
     }
 
 
-def _offset(row: dict[str, Any], now_ms: int) -> dict[str, Any]:
+def _offset(row: dict[str, Any], now_ms: int) -> dict[str, object]:
     end = row.get("log_end_offset")
     return {
         "group_id": _key(row["group_id"]),
@@ -54,7 +54,7 @@ def _offset(row: dict[str, Any], now_ms: int) -> dict[str, Any]:
     }
 
 
-def _transaction(row: dict[str, Any], now_ms: int) -> dict[str, Any]:
+def _transaction(row: dict[str, Any], now_ms: int) -> dict[str, object]:
     start_ms = int(row["start_ms"])
     return {
         "transactional_id": _key(row["transactional_id"]),
@@ -68,7 +68,7 @@ def _transaction(row: dict[str, Any], now_ms: int) -> dict[str, Any]:
     }
 
 
-def _quota_usage(row: dict[str, Any], now_ms: int) -> dict[str, Any]:
+def _quota_usage(row: dict[str, Any], now_ms: int) -> dict[str, object]:
     return {
         "entity": _key(row["entity"]),
         "name": _text(row["name"]),
@@ -80,12 +80,12 @@ def _quota_usage(row: dict[str, Any], now_ms: int) -> dict[str, Any]:
     }
 
 
-def _text(text: Any) -> str:
+def _text(text: object) -> str:
     """Without NUL, which PostgreSQL does not take, and without surrogates, which are no UTF-8."""
     return str(text).replace("\0", "\\0").encode(errors="backslashreplace").decode()
 
 
-def _key(text: Any) -> str:
+def _key(text: object) -> str:
     """A name that may be one of two in the key of a row: a long one is its beginning and a hash."""
     whole = _text(text)
     return whole if len(whole.encode()) <= MAX_KEY_BYTES else short_name(whole)

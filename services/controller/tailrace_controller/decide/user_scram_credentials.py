@@ -1,7 +1,7 @@
 """AlterUserScramCredentials (KIP-554): which users may log in with a password. Kafka's ScramControlManager."""
 
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Final, TypeAlias, TypeVar
 
 from tailrace.access.scram import MAX_ITERATIONS, MIN_ITERATIONS, ScramMechanism, credential_of
 from tailrace.errors import ApiError, ErrorCode
@@ -11,6 +11,10 @@ from tailrace.metadata.records import MetadataRecord, RemoveUserScramCredentialR
 from tailrace.wire.messages import AlterUserScramCredentialsRequest, AlterUserScramCredentialsResponse
 from tailrace_controller.decide import record_text
 from tailrace_controller.decide.controller_result import ControllerResult
+
+_Deletion: TypeAlias = AlterUserScramCredentialsRequest.ScramCredentialDeletion
+_Upsertion: TypeAlias = AlterUserScramCredentialsRequest.ScramCredentialUpsertion
+_Asked = TypeVar("_Asked", _Deletion, _Upsertion)
 
 MOST_USERS: Final = 10_000
 MOST_SALT_BYTES: Final = 128
@@ -38,8 +42,8 @@ def alter(
 
 def _take(
     image: MetadataImage,
-    asked: Any,
-    record_of: Callable[[MetadataImage, Any], MetadataRecord],
+    asked: _Asked,
+    record_of: Callable[[MetadataImage, _Asked], MetadataRecord],
     records: dict[str, MetadataRecord],
     refused: dict[str, ApiError],
 ) -> None:
@@ -56,7 +60,7 @@ def _take(
         refused[asked.name] = why
 
 
-def _check(image: MetadataImage, asked: Any) -> None:
+def _check(image: MetadataImage, asked: _Deletion | _Upsertion) -> None:
     if not image.features.get(SECURITY_VERSION):
         raise ApiError(ErrorCode.UNSUPPORTED_VERSION, "The current metadata version does not support SCRAM")
     if not asked.name:
@@ -65,14 +69,14 @@ def _check(image: MetadataImage, asked: Any) -> None:
         raise ApiError(ErrorCode.UNSUPPORTED_SASL_MECHANISM, "Unknown SCRAM mechanism")
 
 
-def _removed(image: MetadataImage, asked: Any) -> RemoveUserScramCredentialRecord:
+def _removed(image: MetadataImage, asked: _Deletion) -> RemoveUserScramCredentialRecord:
     _check(image, asked)
     if asked.mechanism not in image.scram.get(asked.name, {}):
         raise ApiError(ErrorCode.RESOURCE_NOT_FOUND, "Attempt to delete a user credential that does not exist")
     return RemoveUserScramCredentialRecord(asked.name, asked.mechanism)
 
 
-def _set(image: MetadataImage, asked: Any) -> UserScramCredentialRecord:
+def _set(image: MetadataImage, asked: _Upsertion) -> UserScramCredentialRecord:
     _check(image, asked)
     if asked.iterations < MIN_ITERATIONS:
         raise _unacceptable("Too few iterations")
@@ -83,6 +87,7 @@ def _set(image: MetadataImage, asked: Any) -> UserScramCredentialRecord:
     if len(asked.salted_password) > MOST_PASSWORD_BYTES or len(asked.salt) > MOST_SALT_BYTES:
         raise _unacceptable(f"Salt or salted password has more than {MOST_SALT_BYTES} bytes")
     mechanism = ScramMechanism(asked.mechanism)
+    assert isinstance(asked.salt, bytes) and isinstance(asked.salted_password, bytes)
     made = credential_of(mechanism, asked.salt, asked.salted_password, asked.iterations)
     return UserScramCredentialRecord(
         asked.name, mechanism, made.salt, made.stored_key, made.server_key, made.iterations

@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 from tailrace.clock import Clock
 from tailrace.errors import ErrorCode
@@ -19,7 +18,7 @@ from tailrace.net.address import Address
 from tailrace.net.authentication.secret import Secret
 from tailrace.net.client import Client, Disconnected
 from tailrace.wire.codec import Malformed
-from tailrace.wire.messages import DescribeQuorumRequest
+from tailrace.wire.messages import DescribeQuorumRequest, DescribeQuorumResponse
 
 ANSWER_TIMEOUT_MS = 1000
 
@@ -43,7 +42,7 @@ class Standby:
     """One controller that is not active, and where it listens."""
 
     position: ReplicaState
-    listeners: tuple[Any, ...] = ()
+    listeners: tuple[DescribeQuorumResponse.Node.Listener, ...] = ()
 
 
 @dataclass

@@ -48,7 +48,7 @@ class SeenFile:
             self._noted_ms = now_ms
             self._write({"token": self.token, "cluster_id": cluster_id, "offset": seen.offset, "epoch": seen.epoch})
 
-    def _write(self, known: dict[str, Any]) -> None:
+    def _write(self, known: dict[str, object]) -> None:
         new = self._path.with_suffix(".new")
         with open(new, "w", opener=private_opener) as file:
             file.write(json.dumps(known))

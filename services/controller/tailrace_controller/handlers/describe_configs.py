@@ -1,8 +1,6 @@
 """DescribeConfigs v1-4. v1: synonyms (KIP-226). v3: type and documentation (KIP-569). Per-broker configs of a
 broker are that broker's to describe; here they are described from the cluster's common settings."""
 
-from typing import Any
-
 from tailrace.errors import ErrorCode
 from tailrace.metadata.image import MetadataImage
 from tailrace.net.context import Context
@@ -27,7 +25,7 @@ async def handle(request: DescribeConfigsRequest, context: Context, role: Contro
     return await controller.read(described)
 
 
-def _fitting(result: Any, budget: AnswerBudget) -> Any:
+def _fitting(result: _Result, budget: AnswerBudget) -> _Result:
     if budget.take(sum(map(_size_bytes, result.configs))):
         return result
     return _Result(
@@ -39,6 +37,6 @@ def _fitting(result: Any, budget: AnswerBudget) -> Any:
     )
 
 
-def _size_bytes(row: Any) -> int:
+def _size_bytes(row: _Result.DescribeConfigsResourceResult) -> int:
     size = _ENTRY_BYTES + text_bytes(row.name) + text_bytes(row.value) + text_bytes(row.documentation)
     return size + sum(_ENTRY_BYTES + text_bytes(one.name) + text_bytes(one.value) for one in row.synonyms)

@@ -5,8 +5,6 @@ address for a client and is left out. A standby tells where it is itself, to the
 anyone else that is NOT_CONTROLLER. Only partition 0 of `__cluster_metadata` can be asked for, and nothing beside it.
 """
 
-from typing import Any
-
 from tailrace.errors import ErrorCode
 from tailrace.kafka.topics import CLUSTER_METADATA_TOPIC
 from tailrace.net.address import Address
@@ -50,7 +48,7 @@ def _is_the_log(request: DescribeQuorumRequest) -> bool:
     return named == [(CLUSTER_METADATA_TOPIC, [0])]
 
 
-def _not_hosted(topic: Any) -> Any:
+def _not_hosted(topic: DescribeQuorumRequest.TopicData) -> _Topic:
     code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     return _Topic(
         topic_name=topic.topic_name,
@@ -88,7 +86,7 @@ def _answer(
     )
 
 
-def _replica(replica_id: int, at: ReplicaState) -> Any:
+def _replica(replica_id: int, at: ReplicaState) -> _Partition.ReplicaState:
     return _Partition.ReplicaState(
         replica_id=replica_id,
         log_end_offset=at.log_end_offset,
@@ -97,5 +95,5 @@ def _replica(replica_id: int, at: ReplicaState) -> Any:
     )
 
 
-def _listeners(address: Address) -> list[Any]:
+def _listeners(address: Address) -> list[_Node.Listener]:
     return [] if address.is_unix else [_Node.Listener(name="CONTROLLER", host=address.host, port=address.port)]

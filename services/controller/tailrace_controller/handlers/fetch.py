@@ -7,8 +7,6 @@ truncate to us: a standby that is behind waits and then answers "not yet", OFFSE
 UNKNOWN_LEADER_EPOCH; the active controller asks its database, which may be a restored one: NOT_CONTROLLER then.
 """
 
-from typing import Any
-
 from tailrace.errors import ApiError, ErrorCode
 from tailrace.kafka.topics import CLUSTER_METADATA_TOPIC
 from tailrace.net.address import Address
@@ -20,6 +18,7 @@ from tailrace_controller.election.acceptance import Seen
 from tailrace_controller.metadata_log.log import MetadataLog
 from tailrace_controller.role import ControllerRole
 
+_Asked = FetchRequest.FetchTopic.FetchPartition
 _Topic = FetchResponse.FetchableTopicResponse
 _Partition = _Topic.PartitionData
 MAX_WAIT_MS = 30_000
@@ -49,7 +48,7 @@ async def handle(request: FetchRequest, context: Context, role: ControllerRole) 
     return response
 
 
-def answer(controller: Controller, asked: Any, max_bytes: int) -> Any:
+def answer(controller: Controller, asked: _Asked, max_bytes: int) -> _Partition:
     """Returns the partition's answer as the log stands now."""
     log = controller.followed
     leader_id, leader_epoch, _ = controller.leader
@@ -78,7 +77,7 @@ def answer(controller: Controller, asked: Any, max_bytes: int) -> Any:
     return partition
 
 
-def diverges(log: MetadataLog, asked: Any) -> bool:
+def diverges(log: MetadataLog, asked: _Asked) -> bool:
     """Whether the follower's last record is another one than this log's at that offset."""
     offset = asked.fetch_offset
     if not max(log.start_offset, 1) <= offset <= log.end_offset:
@@ -86,13 +85,13 @@ def diverges(log: MetadataLog, asked: Any) -> bool:
     return log.epoch_before(offset) not in (None, asked.last_fetched_epoch)
 
 
-def _endpoint(leader_id: int, _: int, address: str) -> Any:
+def _endpoint(leader_id: int, _: int, address: str) -> FetchResponse.NodeEndpoint:
     """Where the active controller is, as endpoints in the image say it: a Unix socket's path has port 0."""
     at = Address.parse(address) if address else Address("", 0)
     return FetchResponse.NodeEndpoint(node_id=leader_id, host=at.host, port=max(at.port, 0), rack=None)
 
 
-def _only_partition(request: FetchRequest, version: int) -> Any:
+def _only_partition(request: FetchRequest, version: int) -> _Asked:
     topics = request.topics
     wanted = TOPIC_ID if version >= 13 else CLUSTER_METADATA_TOPIC
     named = len(topics) == 1 and (topics[0].topic_id if version >= 13 else topics[0].topic) == wanted

@@ -4,7 +4,7 @@ The tables hold what people ask for by name; the views of store.py stand on them
 """
 
 import json
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -44,8 +44,8 @@ class RowsChange:
     """Delete the rows of a table that match a key; then, with rows, write those."""
 
     table: str
-    key: dict[str, Any]
-    row: dict[str, Any] | None = None
+    key: Mapping[str, object]
+    row: Mapping[str, object] | None = None
 
 
 def changes(

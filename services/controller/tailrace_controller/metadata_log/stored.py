@@ -1,7 +1,7 @@
 """What the metadata database takes, gives and refuses; apart from store/, which imports SQLAlchemy. Pure."""
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from tailrace_controller.metadata_log.lease_row import Lease
 
@@ -48,7 +48,7 @@ class ReportPart:
     """Some rows of one coordinator's report; with the last part goes whatever else it had reported of that kind."""
 
     kind: str
-    rows: list[dict[str, Any]]
+    rows: Sequence[Mapping[str, object]]
     reported_ms: int  # of the whole report
     last: bool
 

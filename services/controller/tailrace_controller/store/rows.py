@@ -16,7 +16,7 @@ def insert(
     connection: sa.Connection,
     table: sa.Table,
     columns: tuple[str, ...],
-    rows: Sequence[tuple[Any, ...]],
+    rows: Sequence[tuple[object, ...]],
     *,
     replace: bool = False,
 ) -> None:

@@ -6,8 +6,8 @@ A leader asks for its producers: with verify_only whether the transaction has th
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
-from typing import Any, Final
+from collections.abc import Iterable, Mapping
+from typing import Any, Final, TypeAlias
 
 from tailrace.errors import ApiError, ErrorCode
 from tailrace.kafka.ids import TopicPartition
@@ -18,6 +18,10 @@ from tailrace.wire.messages import AddPartitionsToTxnRequest, AddPartitionsToTxn
 from tailrace_coordinator.coordinator import Coordinator
 from tailrace_coordinator.handlers.asking import add, of_version
 
+_Transaction = AddPartitionsToTxnRequest.AddPartitionsToTxnTransaction
+_Topics: TypeAlias = (
+    Iterable[AddPartitionsToTxnRequest.AddPartitionsToTxnTopic] | Iterable[_Transaction.AddPartitionsToTxnTopic]
+)
 _TOPIC = AddPartitionsToTxnResponse.AddPartitionsToTxnTopicResult
 _PARTITION = _TOPIC.AddPartitionsToTxnPartitionResult
 _RESULT = AddPartitionsToTxnResponse.AddPartitionsToTxnResult
@@ -39,7 +43,7 @@ async def handle(
     return AddPartitionsToTxnResponse(results_by_topic_v3_and_below=_rows(topics, codes))
 
 
-async def _of_a_leader(asked: Any, coordinator: Coordinator) -> Any:
+async def _of_a_leader(asked: _Transaction, coordinator: Coordinator) -> _RESULT:
     producer = ProducerIdAndEpoch(asked.producer_id, asked.producer_epoch)
     partitions = _partitions(asked.topics)
     try:
@@ -88,7 +92,7 @@ async def _of_a_client(request: AddPartitionsToTxnRequest, context: Context, coo
     return dict.fromkeys(partitions, code)
 
 
-def _partitions(topics: Any) -> list[TopicPartition]:
+def _partitions(topics: _Topics) -> list[TopicPartition]:
     return [(topic.name, index) for topic in topics for index in topic.partitions]
 
 
@@ -96,7 +100,7 @@ def _lacking(image: MetadataImage, partitions: list[TopicPartition]) -> set[Topi
     return {one for one in partitions if image.partition(*one) is None}
 
 
-def _rows(topics: Any, codes: Codes) -> list[Any]:
+def _rows(topics: _Topics, codes: Codes) -> list[Any]:
     return [
         _TOPIC(
             name=topic.name,

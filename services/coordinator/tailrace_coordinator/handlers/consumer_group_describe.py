@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from functools import partial
 from itertools import chain
-from typing import Any, Final
+from typing import Final
 from uuid import UUID
 
 from tailrace.errors import ApiError, ErrorCode
@@ -61,13 +61,13 @@ def _response(
     return ConsumerGroupDescribeResponse(groups=groups)
 
 
-def _refused(group_id: str, code: ErrorCode, message: str | None) -> Any:
+def _refused(group_id: str, code: ErrorCode, message: str | None) -> _GROUP:
     return _GROUP(
         group_id=group_id, error_code=code, error_message=message, group_state="", assignor_name="", members=[]
     )
 
 
-def _row(found: ConsumerGroupDescription, members: list[Any], operations: int) -> Any:
+def _row(found: ConsumerGroupDescription, members: list[_MEMBER], operations: int) -> _GROUP:
     return _GROUP(
         group_id=found.group_id,
         error_code=ErrorCode.NONE,
@@ -80,7 +80,7 @@ def _row(found: ConsumerGroupDescription, members: list[Any], operations: int) -
     )
 
 
-def _member(member: DescribedConsumer, image: MetadataImage) -> tuple[Any, int]:
+def _member(member: DescribedConsumer, image: MetadataImage) -> tuple[_MEMBER, int]:
     """The member's row, and about how many bytes it takes."""
     metadata = member.metadata
     topics = [_topics(partitions, image) for partitions in (member.owned, member.target)]
@@ -112,7 +112,7 @@ def _member(member: DescribedConsumer, image: MetadataImage) -> tuple[Any, int]:
     return row, size
 
 
-def _topics(partitions: Mapping[UUID, Iterable[int]], image: MetadataImage) -> list[Any]:
+def _topics(partitions: Mapping[UUID, Iterable[int]], image: MetadataImage) -> list[_ASSIGNMENT.TopicPartitions]:
     """The topics that there are, by their names."""
     row = _ASSIGNMENT.TopicPartitions
     found = ((topic_id, image.topic_names.get(topic_id), indexes) for topic_id, indexes in partitions.items())

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import partial
-from typing import Any
 
 from tailrace.access.resources import OPERATIONS, ResourceType
 from tailrace.errors import ApiError, ErrorCode
@@ -63,7 +62,7 @@ def _size_bytes(described: GroupDescription) -> int:
     )
 
 
-def _row(group_id: str, described: GroupDescription | ApiError | None, version: int, budget: AnswerBudget) -> Any:
+def _row(group_id: str, described: GroupDescription | ApiError | None, version: int, budget: AnswerBudget) -> _GROUP:
     if described is None:
         described = ApiError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} not found.")
     if isinstance(described, ApiError):

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from tailrace.coordination.transaction_records import TransactionState
 from tailrace.errors import ApiError, ErrorCode
 from tailrace.net.context import Context
@@ -27,7 +25,7 @@ async def handle(
     return DescribeTransactionsResponse(transaction_states=rows)
 
 
-def _row(transactional_id: str, found: TransactionState | ApiError | None, budget: AnswerBudget) -> Any:
+def _row(transactional_id: str, found: TransactionState | ApiError | None, budget: AnswerBudget) -> _ROW:
     if isinstance(found, ApiError):
         return _ROW(transactional_id=transactional_id, error_code=found.code)
     if found is None:

@@ -7,7 +7,7 @@ v6 topic ids (KIP-1319): UNKNOWN_TOPIC_ID, and GROUP_ID_NOT_FOUND and STALE_MEMB
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 from tailrace.errors import ApiError, ErrorCode
 from tailrace.net.context import Context
@@ -15,7 +15,7 @@ from tailrace.state import ProducerIdAndEpoch
 from tailrace.wire.messages import TxnOffsetCommitRequest, TxnOffsetCommitResponse
 from tailrace_coordinator.coordinator import Coordinator
 from tailrace_coordinator.groups.ended_transactions import Moment
-from tailrace_coordinator.groups.offsets import CommitHeader
+from tailrace_coordinator.groups.offsets import CommitHeader, OffsetToCommit
 from tailrace_coordinator.handlers import offset_commit
 from tailrace_coordinator.handlers.asking import verify
 
@@ -49,7 +49,7 @@ async def handle(
 
 
 async def _commit(
-    request: TxnOffsetCommitRequest, context: Context, coordinator: Coordinator, positions: list[Any]
+    request: TxnOffsetCommitRequest, context: Context, coordinator: Coordinator, positions: list[OffsetToCommit]
 ) -> list[ErrorCode]:
     groups, producer = coordinator.groups, ProducerIdAndEpoch(request.producer_id, request.producer_epoch)
     has_member = context.api_version >= 3

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator
-from typing import Any, Final
+from typing import Final
 
 from tailrace.clock import Cancellable, Clock
 from tailrace.coordination.transaction_records import Status, TransactionState
@@ -34,7 +34,7 @@ _RETRY_MS: Final = (20, 50, 100, 200, 500, 1_000)
 # The partition has seen a later epoch of the producer, which only a later transaction has: this one was ended there.
 _DONE: Final = frozenset({ErrorCode.NONE, ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT})
 
-Complete = Callable[[OwnedPartition, TransactionState], Awaitable[Any]]
+Complete = Callable[[OwnedPartition, TransactionState], Awaitable[object]]
 
 
 class Sending:
@@ -259,14 +259,14 @@ def _is_for(address: Address, sending: Sending, partition: TopicPartition) -> bo
     return partition in sending.left and sending.queued.get(partition) == address
 
 
-def _done(marker: Any) -> Iterator[TopicPartition]:
+def _done(marker: m.WriteTxnMarkersResponse.WritableTxnMarkerResult) -> Iterator[TopicPartition]:
     for topic in marker.topics:
         for partition in topic.partitions:
             if partition.error_code in _DONE:
                 yield topic.name, partition.partition_index
 
 
-def _marker(sending: Sending, partitions: list[TopicPartition]) -> Any:
+def _marker(sending: Sending, partitions: list[TopicPartition]) -> m.WriteTxnMarkersRequest.WritableTxnMarker:
     row = m.WriteTxnMarkersRequest.WritableTxnMarker
     topics: dict[str, list[int]] = {}
     for topic, index in partitions:

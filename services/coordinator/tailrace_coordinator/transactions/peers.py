@@ -14,7 +14,7 @@ from tailrace.net.client import Client, Disconnected
 from tailrace.net.members.endpoints import address_of
 from tailrace.net.members.shards import coordinators, owner_address, shard_of
 from tailrace.wire.codec import Malformed
-from tailrace.wire.messages import InitProducerIdRequest
+from tailrace.wire.messages import ApiMessage, InitProducerIdRequest
 
 AWAY = (Disconnected, TimeoutError, Malformed)
 _CLIENT_ID = "tailrace-coordinator"
@@ -32,7 +32,9 @@ class Peers:
         self._clients: dict[tuple[Address, int], Client] = {}
         self._brokers: dict[int, tuple[BrokerImage, Address | None]] = {}  # a transaction may have 10,000 partitions
 
-    async def ask(self, address: Address, request: Any, *, version: int, timeout_ms: float, lane: int = 0) -> Any:
+    async def ask(
+        self, address: Address, request: ApiMessage, *, version: int, timeout_ms: float, lane: int = 0
+    ) -> Any:
         """The answer. Raises one of AWAY where there is none. lane: each has a connection, where others do not wait."""
         client = self._clients.get((address, lane))
         if client is None:

@@ -11,7 +11,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from functools import partial
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeAlias
+from uuid import UUID
 
 from tailrace.access.authorizer import Authorized
 from tailrace.access.checks import granted
@@ -31,6 +32,7 @@ from tailrace_gateway.handlers.topics import Reach, legal
 
 _Topic = MetadataResponse.MetadataResponseTopic
 _Partition = _Topic.MetadataResponsePartition
+_Refused: TypeAlias = tuple[int, str | None, UUID | None, bool]  # code, name, id, whether it is internal
 _BY_ID_FROM: Final = 12
 _TOPIC, _CLUSTER = ResourceType.TOPIC, ResourceType.CLUSTER
 _NONE: Final = (None, b"")
@@ -134,12 +136,12 @@ def _answer(
     return encode_metadata(response, version, topics), missing
 
 
-def _asked(request: Any, version: int, image: MetadataImage) -> Iterator[Any]:
+def _asked(request: Any, version: int, image: MetadataImage) -> Iterator[TopicImage | _Refused]:
     """The topics asked for, each once: images, and refusals where there is none."""
     if _is_for_all(request, version):
         yield from (image.topics[name] for name in sorted(image.topics))
         return
-    answered = set[Any]()
+    answered = set[str | UUID | None]()
     for asked in request.topics:
         by_id = version >= 10 and asked.topic_id is not None
         topic = image.topic_by_id(asked.topic_id) if by_id else image.topic(asked.name)
@@ -158,8 +160,8 @@ def _asked(request: Any, version: int, image: MetadataImage) -> Iterator[Any]:
 
 
 def _permitted(
-    rows: Iterator[Any], request: MetadataRequest, version: int, may: Authorized | None, creates: bool
-) -> Iterator[Any]:
+    rows: Iterator[TopicImage | _Refused], request: MetadataRequest, version: int, may: Authorized | None, creates: bool
+) -> Iterator[TopicImage | _Refused]:
     """The rows as the client may know them: others are refused where it named them, else left out."""
     if may is None:
         yield from rows
@@ -167,19 +169,19 @@ def _permitted(
     creates_all = creates and may(AclOperation.CREATE, _CLUSTER, CLUSTER_NAME)
     by_id = {asked.topic_id for asked in request.topics or ()}
     for row in rows:
-        known = isinstance(row, TopicImage)
-        name = row.name if known else row[1]
-        if name is None or (not known and row[0] == ErrorCode.INVALID_TOPIC_EXCEPTION):
+        topic = row if isinstance(row, TopicImage) else None
+        code, name = (0, row.name) if isinstance(row, TopicImage) else row[:2]
+        if name is None or code == ErrorCode.INVALID_TOPIC_EXCEPTION:
             yield row
         elif may(AclOperation.DESCRIBE, _TOPIC, name):
-            if known or not creates or creates_all or may(AclOperation.CREATE, _TOPIC, name):
+            if topic is not None or not creates or creates_all or may(AclOperation.CREATE, _TOPIC, name):
                 yield row
             else:
                 yield _refused(name, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
         elif _is_for_all(request, version):
             continue
-        elif known and row.topic_id in by_id:
-            yield _refused(None, ErrorCode.TOPIC_AUTHORIZATION_FAILED, row.topic_id)
+        elif topic is not None and topic.topic_id in by_id:
+            yield _refused(None, ErrorCode.TOPIC_AUTHORIZATION_FAILED, topic.topic_id)
         else:
             yield _refused(name, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
 
@@ -204,7 +206,7 @@ class TopicEncoder(NamedTuple):
         return known[1]
 
 
-def _refused(name: str | None, code: ErrorCode, topic_id: Any = None) -> tuple[int, str | None, Any, bool]:
+def _refused(name: str | None, code: ErrorCode, topic_id: UUID | None = None) -> _Refused:
     return int(code), name, topic_id, name in INTERNAL_TOPICS
 
 
@@ -222,7 +224,7 @@ def describe_topic(reach: Reach, topic: TopicImage, version: int, *, operations:
     return row
 
 
-def _partition(reach: Reach, number: int, partition: PartitionImage, version: int) -> Any:
+def _partition(reach: Reach, number: int, partition: PartitionImage, version: int) -> _Partition:
     leader, code = reach.leader(partition)
     replicas, isr = list(partition.replicas), list(partition.isr)
     if version == 0:

@@ -10,6 +10,7 @@ import pytest
 from tailrace.log.filesystem.memory import MemoryFile
 from tailrace.log.filesystem.port import FileStat
 from tailrace.log.read import Records, Slice
+from tailrace.net.transport.outbox import PacedSlice
 from tailrace_broker.cold_reads.pool import BlockPool, PooledSlice, lent
 from tailrace_broker.cold_reads.readers import ColdReader, cold_reader, loaded
 
@@ -133,7 +134,8 @@ def test_only_what_is_in_the_page_cache_is_loaded_without_waiting(
     monkeypatch.setattr(MemoryFile, "cached", lambda *_: False)
     monkeypatch.setattr(MemoryFile, "pread_cached", lambda *_: None)
     assert loaded(one, sends_files, state) is None
-    assert len(loaded(one, sends_files, state, wait=True)) == length
+    waited = loaded(one, sends_files, state, wait=True)
+    assert waited is not None and len(waited) == length
 
 
 def test_who_reads_cold_data_gets_it_by_somebody_else_or_in_slices(
@@ -149,11 +151,13 @@ def test_who_reads_cold_data_gets_it_by_somebody_else_or_in_slices(
         cold.setattr(MemoryFile, "cached", lambda *_: False)
         cold_reader(state, carrier).wants(Slice(file, 0, 140_000))
     brought = loaded(Records(file, 0, 70_000), True, state)
+    assert isinstance(brought, PacedSlice)
     assert (brought.turn_bytes, brought.carrier) == (131_072, carrier)
     assert loaded(Records(file, 0, 1000), True, state) == b"x" * 1000
     # It lies in the page cache, and yet it is touched for it first.
     assert loaded(Records(file, 70_000, 70_000), True, state) is None
-    assert loaded(Records(file, 70_000, 70_000), True, state, wait=True).turn_bytes == 131_072
+    waited = loaded(Records(file, 70_000, 70_000), True, state, wait=True)
+    assert isinstance(waited, PacedSlice) and waited.turn_bytes == 131_072
     assert loaded(Records(file, 70_000, 1000), True, {}) == b"x" * 1000  # another connection
 
 

@@ -12,6 +12,7 @@ from uuid import UUID
 import pytest
 import structlog
 
+from support.pieces import whole
 from support.sessions import session_of
 from support.waiting import turns_until
 from tailrace.clock import ManualClock
@@ -98,7 +99,7 @@ async def test_a_request_waits_for_the_gateway_that_comes_next(tmp_path: Path, f
     server = await gateway(new)
     assert not asked.done()
     await follower._replace(image_with(old, new))
-    assert codec.response_correlation_id((await asked)[1]) == 7
+    assert codec.response_correlation_id(whole(await asked)[4:]) == 7
     relay.forget(CONNECTION)
     await server.close()
 
@@ -114,7 +115,7 @@ async def test_it_is_found_without_news_where_it_was(
     for _ in range(10):
         await asyncio.sleep(0)
     server = await gateway(address)
-    assert codec.response_correlation_id((await asked)[1]) == 7
+    assert codec.response_correlation_id(whole(await asked)[4:]) == 7
     relay.forget(CONNECTION)
     await server.close()
 

@@ -12,6 +12,7 @@ from uuid import UUID
 import pytest
 
 from support.broker import TOPIC_ID, Running, all_opened, batch, running
+from support.pieces import whole
 from support.sessions import session_of
 from support.steps import steps
 from support.waiting import turns_until
@@ -61,7 +62,7 @@ class Follower:
         self.epoch += 1
         answer = self.fetches.serve(CONNECTION, 16, 1, request)
         if not self.session_id:
-            body = codec.response_body(ApiKey.FETCH, 16, b"".join(answer)[4:])
+            body = codec.response_body(ApiKey.FETCH, 16, whole(answer)[4:])
             self.session_id = codec.decode_response(ApiKey.FETCH, 16, body).session_id
         return answer
 

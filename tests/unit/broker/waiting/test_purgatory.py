@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 
 from tailrace.clock import ManualClock
-from tailrace_broker.waiting.operation import DelayedOperation
+from tailrace_broker.waiting.operation import DelayedOperation, Waiter
 from tailrace_broker.waiting.purgatory import Purgatory
 
 
 class Key:
     def __init__(self) -> None:
-        self.waiters: set[object] = set()
+        self.waiters: set[Waiter] = set()
 
 
 class Parked(DelayedOperation):

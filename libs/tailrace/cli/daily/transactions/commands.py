@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
@@ -23,6 +23,9 @@ app = typer.Typer(
     rich_markup_mode=None,
     help="Transactions: show them, find those that hang, end one.",
 )
+
+if TYPE_CHECKING:
+    from tailrace.cli.daily.transactions.hanging import ProducerRow
 
 
 _LISTED: Final = {
@@ -75,7 +78,7 @@ def list_transactions(
     show(found, _LISTED, data=[{**one, "state": constant_case(one["state"])} for one in found])
 
 
-def _listed(cluster: Nodes, request: Any) -> list[dict[str, Any]]:
+def _listed(cluster: Nodes, request: m.ListTransactionsRequest) -> list[dict[str, Any]]:
     """Of every node those that it coordinates; a state that is none is refused."""
     found = []
     for broker_id, _, answer in cluster.ask_each(request, 2):
@@ -148,7 +151,7 @@ def find_hanging(
         raise typer.Exit(1)
 
 
-def _row(place: Partition, one: Any, now_ms: int) -> dict[str, Any]:
+def _row(place: Partition, one: ProducerRow, now_ms: int) -> dict[str, Any]:
     topic, partition = place
     return {
         "topic_name": topic,

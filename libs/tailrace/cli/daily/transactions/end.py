@@ -5,7 +5,7 @@ Kafka's AbortTransactionCommand (KIP-664) and ForceTerminateTransactionCommand.
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -19,6 +19,9 @@ from tailrace.errors import ErrorCode
 from tailrace.metadata.moves import Partition
 from tailrace.net.address import Address
 from tailrace.wire import messages as m
+
+if TYPE_CHECKING:
+    from tailrace.cli.daily.transactions.hanging import ProducerRow
 
 TransactionalId = Annotated[str, typer.Argument(help="transactional id", callback=given)]
 _TRANSACTION = 1  # key type of FindCoordinator
@@ -81,7 +84,7 @@ def abort(
     )
 
 
-def _open_at(cluster: Nodes, partition: Partition, start_offset: int) -> tuple[Address, Any]:
+def _open_at(cluster: Nodes, partition: Partition, start_offset: int) -> tuple[Address, ProducerRow]:
     """The partition's leader, and the producer whose open transaction begins at the offset."""
     name, index = partition
     part = cluster.partitions([name]).get(partition)

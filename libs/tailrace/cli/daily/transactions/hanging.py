@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Final
+from typing import TYPE_CHECKING, Final
 
 from tailrace.cli.daily.nodes import Nodes
 from tailrace.cli.daily.refusals import RefusedError, sentence
@@ -16,7 +16,10 @@ from tailrace.wire import messages as m
 OPEN_STATES: Final = (Status.ONGOING, Status.PREPARE_COMMIT, Status.PREPARE_ABORT, Status.PREPARE_EPOCH_FENCE)
 _GONE: Final = frozenset({ErrorCode.TRANSACTIONAL_ID_NOT_FOUND})
 _IDS_AT_ONCE: Final = 500
-Hanging = tuple[Partition, Any]
+
+if TYPE_CHECKING:
+    ProducerRow = m.DescribeProducersResponse.TopicResponse.PartitionResponse.ProducerState
+    Hanging = tuple[Partition, ProducerRow]
 
 
 def places(
@@ -32,7 +35,7 @@ def places(
     return led, sorted(parts.keys() - led.keys())
 
 
-def producers(cluster: Nodes, asked: Mapping[Partition, int]) -> dict[Partition, list[Any]]:
+def producers(cluster: Nodes, asked: Mapping[Partition, int]) -> dict[Partition, list[ProducerRow]]:
     """The producers that each replica remembers; refused where one does not answer."""
     found = cluster.producers(asked)
     for (name, index), node in sorted(asked.items()):

@@ -7,7 +7,7 @@ is wanted (assignment epoch), and what this member owns (member epoch).
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Final
 
 from tailrace.coordination.consumer_group_records import ConsumerGroupMemberMetadata
 from tailrace.errors import ApiError, ErrorCode
@@ -206,7 +206,7 @@ def _begin_rebalance_timeout(
         decision.cancel(deadline)
 
 
-def _assignment(assigned: Owned) -> Any:
+def _assignment(assigned: Owned) -> ConsumerGroupHeartbeatResponse.Assignment:
     answer = ConsumerGroupHeartbeatResponse.Assignment
     return answer(
         topic_partitions=[

@@ -11,15 +11,18 @@ from collections.abc import Iterable
 from heapq import nsmallest
 from http import HTTPStatus
 from operator import attrgetter
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from tailrace.errors import ApiError, ErrorCode
 from tailrace.kafka.ids import TopicPartition
 from tailrace.kafka.topics import TRANSACTION_STATE_TOPIC
 from tailrace.wire.messages import (
     DescribeOpenTransactionsRequest,
+    DescribeOpenTransactionsResponse,
     DescribeTransactionsRequest,
+    DescribeTransactionsResponse,
     ListTransactionsRequest,
+    ListTransactionsResponse,
     WriteTxnMarkersRequest,
 )
 from tailrace_gateway.rest.backend import SPARE_TIMEOUT_MS, AdminBackend
@@ -29,19 +32,20 @@ _MARKERS_VERSION = 1
 _ABORT = False
 # The gateway's event loop also relays data: of very many ids `tailrace transaction list` shows all.
 TRANSACTIONS_MAX = 1_000
+_Open = DescribeOpenTransactionsResponse.OpenTransaction
 
 
-async def listed(backend: AdminBackend) -> list[Any]:
+async def listed(backend: AdminBackend) -> list[ListTransactionsResponse.TransactionState]:
     """The rows of ListTransactions by id, not more than the first TRANSACTIONS_MAX."""
     request = ListTransactionsRequest(state_filters=[], producer_id_filters=[])
-    found = []
+    found: list[ListTransactionsResponse.TransactionState] = []
     for answer in await backend.ask_coordinators(request, 1, topic=TRANSACTION_STATE_TOPIC):
         check(answer.error_code)
         found += answer.transaction_states
     return nsmallest(TRANSACTIONS_MAX, found, key=attrgetter("transactional_id"))
 
 
-async def described(backend: AdminBackend, transactional_id: str) -> Any:
+async def described(backend: AdminBackend, transactional_id: str) -> DescribeTransactionsResponse.TransactionState:
     """The row of DescribeTransactions; 404 for an id that nobody knows."""
     unknown = not_found(f"Transactional id {transactional_id} cannot be found.")
     request = DescribeTransactionsRequest(transactional_ids=[transactional_id])
@@ -52,6 +56,7 @@ async def described(backend: AdminBackend, transactional_id: str) -> Any:
         if refused.code == ErrorCode.COORDINATOR_NOT_AVAILABLE and not backend.has_topic(TRANSACTION_STATE_TOPIC):
             raise unknown from None
         raise
+    row: DescribeTransactionsResponse.TransactionState
     (row,) = answer.transaction_states
     if row.error_code == ErrorCode.TRANSACTIONAL_ID_NOT_FOUND:
         raise unknown
@@ -65,7 +70,7 @@ class OpenInPartitions(NamedTuple):
     Each row of DescribeOpenTransactions has its transactional id, or None where no coordinator told it.
     """
 
-    rows: list[tuple[Any, str | None]]
+    rows: list[tuple[_Open, str | None]]
     silent: list[int]
 
 
@@ -79,11 +84,11 @@ async def opened(backend: AdminBackend) -> OpenInPartitions:
     return OpenInPartitions([(row, names.get(row.producer_id)) for row in rows], silent)
 
 
-def _urgency(row: Any) -> tuple[bool, bool, int, str, int]:
+def _urgency(row: _Open) -> tuple[bool, bool, int, str, int]:
     return (not row.is_hanging, not row.is_late, row.last_timestamp, row.topic_name, row.partition_index)
 
 
-async def _opened_at(backend: AdminBackend, node: int) -> list[Any] | None:
+async def _opened_at(backend: AdminBackend, node: int) -> list[_Open] | None:
     """None: the broker did not tell."""
     request = DescribeOpenTransactionsRequest(transactions_max=TRANSACTIONS_MAX)
     try:
