@@ -66,10 +66,12 @@ class ExaminedClient(NamedTuple):
 
 def examine(cluster: Nodes, wish: ExaminedClient, probe: AddressProbe = probe) -> Iterator[StepFinding]:
     """Yields a finding for each step; what makes the next steps impossible is the last."""
-    found = [_bootstrap(cluster, wish, at, probe) for at in wish.bootstrap]
-    yield from (finding for findings in found for finding in findings)
-    if all(any(finding.state is State.FAIL for finding in findings) for findings in found):
+    found = [finding for at in wish.bootstrap for finding in _bootstrap(cluster, wish, at, probe)]
+    if all(finding.state is State.FAIL for finding in found):
+        yield from found
         return
+    # A client tries the next address of the list.
+    yield from (finding._replace(state=State.WARN) if finding.state is State.FAIL else finding for finding in found)
     first = list(_guarded("login", lambda: _first_words(cluster, wish)))
     yield from first
     if any(finding.state is State.FAIL for finding in first):
@@ -173,7 +175,7 @@ def _addresses(cluster: Nodes, wish: ExaminedClient, probe: AddressProbe) -> Ite
                 "addresses",
                 State.FAIL,
                 f"{told}, but {seen.trouble.sentence}",
-                "Advertise an address that this machine reaches: `tailrace up --advertise HOST:PORT`, or "
+                f"{seen.trouble.advice}. Or advertise another address: `tailrace up --advertise HOST:PORT`, or "
                 "gateway.advertised.host and gateway.advertised.port",
             )
             continue

@@ -103,7 +103,7 @@ def test_an_advertised_address_that_is_not_reached_is_named_with_what_to_set(mon
     row = steps(done)["addresses"]
     assert (done.exit_code, row["state"]) == (1, "fail")
     assert row["sentence"] == "broker 0 is advertised at 127.0.0.1:1, but nothing listens at 127.0.0.1:1"
-    assert "gateway.advertised.host" in row["advice"]
+    assert row["advice"].startswith("Start it. Or advertise another") and "gateway.advertised.host" in row["advice"]
 
 
 def test_a_bootstrap_address_that_is_not_reached_ends_it(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -111,6 +111,14 @@ def test_a_bootstrap_address_that_is_not_reached_ends_it(monkeypatch: pytest.Mon
     cluster.silent = {Address.parse(BOOTSTRAP)}
     done = typed(cluster, monkeypatch, "--json")
     assert (done.exit_code, list(steps(done)), cluster.asked) == (1, ["bootstrap"], [])
+
+
+def test_another_bootstrap_address_is_tried_as_a_client_does(monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster = Cluster()
+    cluster.silent = {Address.parse(BOOTSTRAP)}
+    done = typed(cluster, monkeypatch, "--json", "--bootstrap", f"{BOOTSTRAP},127.0.0.1:8")
+    states = [row["state"] for row in json.loads(done.stdout)["steps"] if row["step"] == "bootstrap"]
+    assert (done.exit_code, states) == (0, ["warn", "ok"])
 
 
 def test_a_wrong_password_ends_it(monkeypatch: pytest.MonkeyPatch) -> None:
