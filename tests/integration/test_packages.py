@@ -114,7 +114,7 @@ def test_an_environment_with_the_wheel_alone_runs_a_cluster_its_console_and_the_
         read = there.run("tailrace", "consume", "orders", "--count", "2", "--from-beginning")
         assert read.splitlines()[:2] == ["2 apples", "1 pear"]
         assert "controller-0" in there.run("tailrace", "status", "--data", cluster.data_dir)
-        assert console(cluster.admin) >= {"static/console/main.js", "static/page.css"}
+        assert console(cluster.admin) >= {"static/console/main.js", "static/docs/swagger-ui-bundle.js"}
 
 
 def test_every_command_runs_where_only_the_wheel_is_installed(installed: Callable[[str], Installed]) -> None:
