@@ -114,7 +114,8 @@ class ServerConnection:
 
     def take_ready(self) -> list[Piece]:
         """The buffers of every answer that is ready and not behind one that is not."""
-        slots, out = self.slots, list[Piece]()
+        slots = self.slots
+        out: list[Piece] = []
         while slots:
             slot: Any = slots[0]  # narrowed by its type below, at less cost than isinstance
             if type(slot) is Promised:

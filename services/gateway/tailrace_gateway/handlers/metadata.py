@@ -141,7 +141,7 @@ def _asked(request: Any, version: int, image: MetadataImage) -> Iterator[TopicIm
     if _is_for_all(request, version):
         yield from (image.topics[name] for name in sorted(image.topics))
         return
-    answered = set[str | UUID | None]()
+    answered: set[str | UUID | None] = set()
     for asked in request.topics:
         by_id = version >= 10 and asked.topic_id is not None
         topic = image.topic_by_id(asked.topic_id) if by_id else image.topic(asked.name)
