@@ -191,8 +191,8 @@ def test_a_broker_whose_partitions_wait_for_other_replicas_may_not_stop(tmp_path
         run(cluster, "topic", "create", "watched", "-p", "1", "-r", "3")
         cluster.kill("broker", 2)
         until(lambda: brokers(cluster)[2]["in_sync_count"] == 0, "broker 2 is out of sync")
-        refused = run(cluster, "broker", "may-stop", "1", "--timeout", "0.5", status=1)
-        assert "not done within 0.5 s" in refused and "not in sync" in refused
+        refused = run(cluster, "broker", "may-stop", "1", "--timeout", "5", status=1)
+        assert "not done within 5 s" in refused and "not in sync" in refused
 
 
 def test_a_broker_is_emptied_stopped_and_forgotten(tmp_path: Path) -> None:
