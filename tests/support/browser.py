@@ -50,9 +50,13 @@ class Window:
     """One page of the console; what it may not do (errors, requests to elsewhere) is collected."""
 
     def __init__(self, browser: Any, address: str, viewport: dict[str, int], scheme: str = "light") -> None:
-        self.address = address
+        """address: that of an admin port; with https:// its certificate is taken as it is."""
+        self.origin = address if "://" in address else f"http://{address}"
         self.complaints: list[str] = []
-        self.context = browser.new_context(viewport=viewport, color_scheme=scheme, timezone_id="UTC")
+        secure = self.origin.startswith("https:")
+        self.context = browser.new_context(
+            viewport=viewport, color_scheme=scheme, timezone_id="UTC", ignore_https_errors=secure
+        )
         self.page = self.context.new_page()
         self.page.set_default_timeout(HUNG_S * 1000)
         self.page.on("pageerror", lambda error: self.complaints.append(str(error)))
@@ -60,12 +64,12 @@ class Window:
         self.page.on("request", lambda request: self._asked(request.url))
 
     def _asked(self, url: str) -> None:
-        if not url.startswith(f"http://{self.address}/"):
+        if not url.startswith(f"{self.origin}/"):
             self.complaints.append(f"asked {url}")
 
     def go(self, place: str) -> Any:
         """Opens #/place and returns the page."""
-        self.page.goto(f"http://{self.address}/#/{place}")
+        self.page.goto(f"{self.origin}/#/{place}")
         self.page.wait_for_selector("h1")
         return self.page
 

@@ -9,6 +9,7 @@ from uuid import UUID, uuid4, uuid5
 
 from support.metadata import after
 from support.records_field import iterate_all
+from tailrace.access.resources import OPERATIONS, ResourceType
 from tailrace.config import Config
 from tailrace.errors import ErrorCode
 from tailrace.kafka.features import SECURITY_VERSION, SUPPORTED
@@ -23,7 +24,7 @@ from tailrace.wire.hot.producers import PartitionProducers
 from tailrace_controller.decide import acls, elect_leaders, features, user_scram_credentials
 from tailrace_controller.decide.controller_result import ControllerResult
 from tailrace_gateway.cluster_state import ClusterState, state_of
-from tailrace_gateway.rest.backend import ControllerView, T
+from tailrace_gateway.rest.backend import ControllerView, Rights, T
 from tailrace_gateway.scrape_targets import ScrapeTarget
 
 _NAMES = UUID(int=1)
@@ -103,6 +104,9 @@ class MemoryBackend:
 
     def cluster_image(self, api_key: ApiKey) -> MetadataImage:
         return self._image
+
+    def rights(self, resource_type: ResourceType, name: str) -> Rights:
+        return Rights(None, OPERATIONS[resource_type], True)
 
     def has_topic(self, name: str) -> bool:
         return self._image.topic(name) is not None

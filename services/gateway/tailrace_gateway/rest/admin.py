@@ -8,6 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any
 
+from tailrace.access.resources import OPERATIONS, ResourceType
 from tailrace.errors import ApiError, ErrorCode
 from tailrace.kafka.topics import GROUP_METADATA_TOPIC
 from tailrace.log.directory.disk_pressure import AUTOMATIC, Marks, marks
@@ -27,7 +28,7 @@ from tailrace_gateway.cluster_state import ClusterState, state_of
 from tailrace_gateway.forward import unfenced
 from tailrace_gateway.forward.controller import READ_ONLY
 from tailrace_gateway.gateway import Gateway
-from tailrace_gateway.rest.backend import READ_TIMEOUT_MS, ControllerView, T
+from tailrace_gateway.rest.backend import READ_TIMEOUT_MS, ControllerView, Rights, T
 from tailrace_gateway.scrape_targets import ScrapeTarget
 from tailrace_gateway.silent_services import addresses_of, silent
 
@@ -85,6 +86,9 @@ class GatewayAdmin:
 
     def cluster_image(self, api_key: ApiKey) -> MetadataImage:
         return self._gateway.image
+
+    def rights(self, resource_type: ResourceType, name: str) -> Rights:
+        return Rights(None, OPERATIONS[resource_type], True)
 
     def has_topic(self, name: str) -> bool:
         return self._gateway.image.topic(name) is not None

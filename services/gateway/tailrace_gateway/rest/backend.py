@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple, Protocol, TypeVar
 
+from tailrace.access.resources import AclOperation, ResourceType
 from tailrace.kafka.topics import GROUP_METADATA_TOPIC
 from tailrace.log.directory.disk_pressure import Marks
 from tailrace.metadata.image import MetadataImage
@@ -27,6 +28,14 @@ class ControllerView(NamedTuple):
     address: str | None
     stale: bool
     metadata_offset: int
+
+
+class Rights(NamedTuple):
+    """What the user may do with a resource; the user is None where the cluster has no authorizer."""
+
+    user: str | None
+    operations: tuple[AclOperation, ...]
+    creates_topics: bool  # some at least
 
 
 class TopicConnections(Protocol):
@@ -56,6 +65,10 @@ class AdminBackend(Protocol):
 
         Raises CLUSTER_AUTHORIZATION_FAILED where the user may not send that request, which is about the cluster.
         """
+        ...
+
+    def rights(self, resource_type: ResourceType, name: str) -> Rights:
+        """What the user may do with this resource."""
         ...
 
     def has_topic(self, name: str) -> bool:

@@ -21,8 +21,7 @@ def test_a_transaction_that_hangs_is_aborted_once_its_partition_was_typed(
     backend.described = PartitionProducers(1, 0, rows=pack([DescribedProducer(7, 3, 0, 0, 2, 61)]))
     page = window.go("transactions")
     window.row("Open transactions", "hanging")
-    assert page.get_by_role("button", name="Abort").count() == 1, "of the one that hangs"
-    page.get_by_role("button", name="Abort").click()
+    page.get_by_role("button", name="Abort").click()  # the one that there is: of the transaction that hangs
     assert twin(window, "CLI") == "tailrace transaction abort --topic orders --partition 1 --start-offset 61"
     assert '{"producer_id":7,"start_offset":61}' in twin(window, "REST")
     assert accessibility(page) == []

@@ -10,7 +10,7 @@ from typing import Final, cast
 from tailrace.access import rules
 from tailrace.access.authorizer import Authorizer, Denied
 from tailrace.access.checks import Access, Check, RefusedPart, Whole
-from tailrace.access.resources import CLUSTER_NAME, FAILED, AclOperation, ResourceType
+from tailrace.access.resources import CLUSTER_NAME, FAILED, OPERATIONS, AclOperation, ResourceType
 from tailrace.errors import ApiError, ErrorCode
 from tailrace.kafka.topics import GROUP_METADATA_TOPIC
 from tailrace.log.directory.disk_pressure import Marks
@@ -21,7 +21,7 @@ from tailrace.wire.hot.producers import PartitionProducers
 from tailrace.wire.messages import ApiMessage, FetchResponse
 from tailrace_gateway.cluster_state import ClusterState
 from tailrace_gateway.rest.access.visible_topics import VisibleNames, VisibleTopics
-from tailrace_gateway.rest.backend import AdminBackend, ControllerView, T, TopicConnections
+from tailrace_gateway.rest.backend import AdminBackend, ControllerView, Rights, T, TopicConnections
 from tailrace_gateway.scrape_targets import ScrapeTarget
 
 _CLUSTER: Final = ResourceType.CLUSTER
@@ -80,6 +80,12 @@ class PermittedAdmin:
         if refused := rules.before(api_key, None, self._access(0), RULES).refused:
             raise self._refused(api_key, refused)
         return self._backend.image()
+
+    def rights(self, resource_type: ResourceType, name: str) -> Rights:
+        operations = (one for one in OPERATIONS[resource_type] if self._authorized(one, resource_type, name))
+        creates = self._authorized(AclOperation.CREATE, _CLUSTER, CLUSTER_NAME)
+        creates = creates or self._authorized_by_type(AclOperation.CREATE, ResourceType.TOPIC)
+        return Rights(self._principal, tuple(operations), creates)
 
     def has_topic(self, name: str) -> bool:
         return self._backend.has_topic(name)

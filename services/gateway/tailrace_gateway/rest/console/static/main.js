@@ -1,5 +1,6 @@
 // Starts the console: the page that the address names, and the parts of the cluster's state that it watches.
 import { html, render, signal, useEffect } from "./core/html.js";
+import { seesCluster, userName } from "./core/rights.js";
 import { place } from "./core/router.js";
 import { Shell } from "./core/shell.js";
 import { watch } from "./core/state.js";
@@ -9,9 +10,10 @@ const PAGES = [
   { name: "topics", title: "Topics", load: () => import("./pages/topics/page.js") },
   { name: "messages", title: "Messages", load: () => import("./pages/messages/page.js") },
   { name: "groups", title: "Groups", load: () => import("./pages/groups/page.js") },
-  { name: "brokers", title: "Brokers", load: () => import("./pages/brokers/page.js") },
-  { name: "transactions", title: "Transactions", load: () => import("./pages/transactions/page.js") },
-  { name: "quotas", title: "Quotas", load: () => import("./pages/quotas/page.js") },
+  { name: "brokers", title: "Brokers", load: () => import("./pages/brokers/page.js"), isShown: () => seesCluster("DESCRIBE") },
+  { name: "transactions", title: "Transactions", load: () => import("./pages/transactions/page.js"), isShown: () => seesCluster("DESCRIBE") },
+  { name: "quotas", title: "Quotas", load: () => import("./pages/quotas/page.js"), isShown: () => seesCluster("DESCRIBE_CONFIGS") },
+  { name: "users", title: "Users", load: () => import("./pages/users/page.js"), isShown: () => userName() !== null && seesCluster("DESCRIBE") },
 ];
 const REST_MS = 1500; // after the first page is there the others are fetched, so that they open at once
 const loaded = signal(new Map());
@@ -40,7 +42,7 @@ function App() {
   let content = html`<h1>There is no such page</h1>`;
   if (page) content = html`<${page.View} key=${names.join("/")} names=${names.slice(1)} query=${query} />`;
   else if (known) content = failure.value ? html`<h1>${known.title}</h1><p class="bad" role="alert">This page could not be loaded: ${failure.value}</p>` : html`<p class="soft">Loading</p>`;
-  return html`<${Shell} pages=${PAGES} current=${known}>${content}</${Shell}>`;
+  return html`<${Shell} pages=${PAGES.filter(({ isShown }) => isShown?.() ?? true)} current=${known}>${content}</${Shell}>`;
 }
 
 render(html`<${App} />`, document.getElementById("app"));

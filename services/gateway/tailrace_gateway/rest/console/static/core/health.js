@@ -1,6 +1,7 @@
 // What is wrong, the worst first, and the one word for it all. It is good only where everything has answered lately.
 import { computed } from "./html.js";
 import { counted, duration } from "./format.js";
+import { seesCluster } from "./rights.js";
 import { heardAt, isSilent, now, part, streamFailure } from "./state.js";
 
 const LATE_MS = 6000; // after the next look was due: status is looked at every two seconds
@@ -67,6 +68,7 @@ export const verdict = computed(() => {
     const since = heardAt.value === null ? "" : ` for ${duration((now.value - heardAt.value) / 1000)}`;
     return { level: "bad", text: `This gateway does not answer${since}: ${why}` };
   }
+  if (!seesCluster("DESCRIBE")) return { level: "", text: "You may not see the state of the cluster" };
   const unknown = unknownOf("Status", status);
   if (unknown) return { level: "bad", text: unknown };
   if (status.confirmedAt.value === null) return { level: "", text: "Loading" };

@@ -45,8 +45,8 @@ async function sentenceOf(response) {
 }
 
 export async function ask(path, options) {
-  const response = await send(path, options);
-  return response.status === 204 ? null : response.json();
+  const text = await (await send(path, options)).text();
+  return text === "" ? null : JSON.parse(text); // what is done may have nothing to say
 }
 
 // The path of something in this cluster; each part is one name, of any characters.

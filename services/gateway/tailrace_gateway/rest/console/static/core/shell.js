@@ -1,8 +1,8 @@
 // What is around every page: where one may go, what is wrong, how old it all is, light or dark.
 import { html, signal, useEffect, useRef } from "./html.js";
-import { cluster, problems, verdict } from "./health.js";
+import { problems, verdict } from "./health.js";
 import { clock, duration } from "./format.js";
-import { csrfToken } from "./rest.js";
+import { clusterId, csrfToken } from "./rest.js";
 import { href, place } from "./router.js";
 import { now, part } from "./state.js";
 
@@ -72,7 +72,7 @@ export function Shell({ pages, current, children }) {
     }}>Skip to the content</a>
     <header>
       <a class="name" href=${href(["overview"])}>Tailrace</a>
-      <code class="cluster" title="cluster">${cluster.value?.cluster_id ?? "…"}</code>
+      <code class="cluster" title="cluster">${clusterId.value ?? "…"}</code>
       <${Verdict} />
       <div class="theme" role="group" aria-label="Theme">
         ${THEMES.map((name) => html`<button type="button" aria-pressed=${String(theme.value === name)} onClick=${() => choose(name)}>${name}</button>`)}

@@ -39,7 +39,7 @@ export const isSilent = computed(() => heardAt.value === null ? streamFailure.va
 
 // Watches these parts in place of those before; with them what the verdict on every page needs.
 export function watch(names) {
-  const all = [...new Set(["status", "transactions", ...names])];
+  const all = [...new Set(["status", "transactions", "rights", ...names])];
   const key = JSON.stringify(all);
   if (key === wanted) return;
   wanted = key;
@@ -116,7 +116,7 @@ function takeRows({ part: name, reset, rows, gone, revision }) {
   into.rows.value = next;
   if (revision !== null) into.revision = revision;
   else into.revision = 0; // cut here, it is asked for whole
-  if (name === "status" && next.has("cluster")) clusterId.value = next.get("cluster").cluster_id;
+  if (name === "rights" && next.has("may")) clusterId.value = next.get("may").cluster_id;
 }
 
 function takeBeat(data) {

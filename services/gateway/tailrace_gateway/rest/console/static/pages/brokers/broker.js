@@ -3,6 +3,7 @@ import { html, useState } from "../../core/html.js";
 import { count, counted, UNKNOWN } from "../../core/format.js";
 import { rowsOf } from "../../core/health.js";
 import { href } from "../../core/router.js";
+import { mayCluster } from "../../core/rights.js";
 import { Age } from "../../core/shell.js";
 import { part } from "../../core/state.js";
 import { LogDirs } from "../overview/tables.js";
@@ -40,10 +41,10 @@ export function OneBroker({ id }) {
       <div><dt>In sync</dt><dd>${count(row.in_sync)}</dd></div>
     </dl>
     <${Drain} row=${row} />
-    <div class="tools">
+    ${mayCluster("ALTER") && html`<div class="tools">
       <button type="button" disabled=${!row.replicas} onClick=${() => setOpen("drain")}>Drain</button>
       <button type="button" disabled=${row.replicas > 0 || row.state !== "fenced"} title="of a broker that is stopped and holds no partition" onClick=${() => setOpen("unregister")}>Unregister</button>
-    </div>
+    </div>`}
     <h2>Reassignments</h2><${Moves} of=${row.broker_id} />
     <h2>Log directories</h2><${Age} of=${["log-dirs"]} /><${LogDirs} of=${row.broker_id} />
     ${Open && html`<${Open} row=${row} onClose=${() => setOpen("")} />`}`;

@@ -3,6 +3,7 @@ import { html, useState } from "../../core/html.js";
 import { count, counted } from "../../core/format.js";
 import { COUNTS, rowsOf } from "../../core/health.js";
 import { href } from "../../core/router.js";
+import { mayCluster } from "../../core/rights.js";
 import { Age } from "../../core/shell.js";
 import { part } from "../../core/state.js";
 import { Table } from "../../core/table.js";
@@ -30,7 +31,7 @@ export function BrokerList() {
   const words = COUNTS.find(([word]) => word === "not_preferred")[1];
   return html`<h1>Brokers</h1><${Age} of=${["status"]} />
     <div class="tools">
-      <button type="button" onClick=${() => setElecting(true)}>Elect preferred leaders</button>
+      ${mayCluster("ALTER") && html`<button type="button" onClick=${() => setElecting(true)}>Elect preferred leaders</button>`}
       <span class="soft" role="status">${notPreferred && `${counted(notPreferred.count, "partition is", "partitions are")} ${words}.`}</span>
     </div>
     <${Table} label="Brokers" columns=${COLUMNS} rows=${brokers} rowKey=${(row) => row.broker_id} empty=${known ? "No broker is registered." : "Loading"} />

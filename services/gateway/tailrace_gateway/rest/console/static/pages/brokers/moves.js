@@ -5,6 +5,7 @@ import { ActionDialog } from "../../core/dialog.js";
 import { bytes, count, percent, shell, UNKNOWN } from "../../core/format.js";
 import { rowsOf } from "../../core/health.js";
 import { ask, pathOf } from "../../core/rest.js";
+import { mayCluster } from "../../core/rights.js";
 import { href } from "../../core/router.js";
 import { Table } from "../../core/table.js";
 
@@ -13,7 +14,7 @@ const columnsOf = (onCancel) => [
   { key: "adding", title: "Adding", cell: (row) => row.adding.join(", ") },
   { key: "removing", title: "Removing", wide: true, cell: (row) => row.removing.join(", ") },
   { key: "copied", title: "Copied", number: true, cell: (row) => (row.total_bytes ? html`<span title="of ${bytes(row.total_bytes)}">${percent(row.copied_bytes, row.total_bytes)}</span>` : UNKNOWN) },
-  { key: "cancel", title: "", cell: (row) => html`<button type="button" class="plain" aria-label="Cancel ${row.name}" onClick=${() => onCancel(row)}>Cancel</button>` },
+  { key: "cancel", title: "", cell: (row) => mayCluster("ALTER") && html`<button type="button" class="plain" aria-label="Cancel ${row.name}" onClick=${() => onCancel(row)}>Cancel</button>` },
 ];
 
 export function Moves({ of: brokerId }) {

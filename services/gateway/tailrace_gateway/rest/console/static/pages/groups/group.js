@@ -3,6 +3,7 @@ import { html, useMemo, useState } from "../../core/html.js";
 import { count, duration, UNKNOWN } from "../../core/format.js";
 import { History, Plot } from "../../core/plot.js";
 import { href } from "../../core/router.js";
+import { mayGroup } from "../../core/rights.js";
 import { Age } from "../../core/shell.js";
 import { part } from "../../core/state.js";
 import { LongTable, Table } from "../../core/table.js";
@@ -81,8 +82,8 @@ export function OneGroup({ name }) {
       <div><dt>Behind</dt><dd>${duration(behind)}</dd></div>
     </dl>
     <div class="tools">
-      <button type="button" onClick=${() => setOpen("reset")}>Reset offsets</button>
-      <button type="button" onClick=${() => setOpen("delete")}>Delete</button>
+      ${mayGroup(name, "READ") && html`<button type="button" onClick=${() => setOpen("reset")}>Reset offsets</button>`}
+      ${mayGroup(name, "DELETE") && html`<button type="button" onClick=${() => setOpen("delete")}>Delete</button>`}
     </div>
     <h2>Why is it late</h2>
     <ul class="problems" aria-label="Why it is late">${group && reasons(group, members, partitions, history.records, at).map(([level, text]) => html`<li key=${text} class=${level}>${text}</li>`)}</ul>

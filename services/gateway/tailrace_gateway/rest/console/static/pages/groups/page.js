@@ -6,6 +6,6 @@ import { OneGroup } from "./group.js";
 export default {
   name: "groups",
   title: "Groups",
-  parts: ([name]) => (name === undefined ? ["groups"] : [`group:${name}`]),
+  parts: ([name]) => (name === undefined ? ["groups"] : [`group:${name}`, `group-rights:${name}`]),
   View: ({ names: [name], query }) => (name === undefined ? html`<${GroupList} query=${query} />` : html`<${OneGroup} name=${name} />`),
 };

@@ -4,6 +4,7 @@ import { CopyAs } from "../../core/copyas.js";
 import { Field } from "../../core/dialog.js";
 import { clock, count, counted, moment, percent } from "../../core/format.js";
 import { clusterId } from "../../core/rest.js";
+import { mayTopic } from "../../core/rights.js";
 import { href, note } from "../../core/router.js";
 import { part } from "../../core/state.js";
 import { LongTable } from "../../core/table.js";
@@ -96,7 +97,7 @@ export function Browser({ name, query }) {
         aborted.current?.abort();
         setState((old) => ({ ...old, done: true, failure: "Stopped." }));
       }}>Stop</button>`}
-      <button type="button" class="primary" onClick=${() => setProducing(true)}>Produce a record</button>
+      ${mayTopic(name, "WRITE") && html`<button type="button" class="primary" onClick=${() => setProducing(true)}>Produce a record</button>`}
     </div>
     ${isComplete(view) ? html`<${Progress} state=${state} view=${view} />` : html`<p class="soft" role="status">Say from where.</p>`}
     <${LongTable} label="Records" columns=${columnsOf(setOpened)} rows=${ordered(state.records, view)} empty=${state.done ? "No record is like that." : view.start === "latest" ? "Waiting for records." : "Reading"} />

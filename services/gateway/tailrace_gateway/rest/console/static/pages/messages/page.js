@@ -17,6 +17,6 @@ function Choice() {
 export default {
   name: "messages",
   title: "Messages",
-  parts: ([name]) => (name === undefined ? ["topics"] : ["topics", `topic:${name}`]),
+  parts: ([name]) => (name === undefined ? ["topics"] : ["topics", `topic:${name}`, `topic-rights:${name}`]),
   View: ({ names: [name], query }) => (name === undefined ? html`<${Choice} />` : html`<${Browser} name=${name} query=${query} />`),
 };

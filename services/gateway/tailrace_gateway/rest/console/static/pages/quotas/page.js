@@ -1,6 +1,7 @@
 // Quotas: what is set, and limited clients that were active in the last minute with what they use.
 import { html, useState } from "../../core/html.js";
 import { count, counted, percent } from "../../core/format.js";
+import { mayCluster } from "../../core/rights.js";
 import { Age } from "../../core/shell.js";
 import { part } from "../../core/state.js";
 import { LongTable, Table } from "../../core/table.js";
@@ -23,7 +24,7 @@ const limitsOf = (onChange, onRemove) => [
   { key: "entity", title: "Of", cell: (row) => entityName(row.entity) },
   { key: "name", title: "Quota", cell: (row) => row.name },
   { key: "value", title: "Limit", number: true, cell: (row) => rounded(row.value) },
-  { key: "change", title: "", cell: (row) => html`<button type="button" class="plain" aria-label="Change ${row.name} of ${entityName(row.entity)}" onClick=${() => onChange(row)}>Change</button> <button type="button" class="plain" aria-label="Remove ${row.name} of ${entityName(row.entity)}" onClick=${() => onRemove(row)}>Remove</button>` },
+  { key: "change", title: "", cell: (row) => mayCluster("ALTER_CONFIGS") && html`<button type="button" class="plain" aria-label="Change ${row.name} of ${entityName(row.entity)}" onClick=${() => onChange(row)}>Change</button> <button type="button" class="plain" aria-label="Remove ${row.name} of ${entityName(row.entity)}" onClick=${() => onRemove(row)}>Remove</button>` },
 ];
 
 function Quotas() {
@@ -35,7 +36,7 @@ function Quotas() {
   const set = [...limits.rows.value].sort(([a], [b]) => (a < b ? -1 : 1)).map(([key, row]) => ({ key, ...row }));
   const throttled = used.filter((row) => row.throttled).length;
   return html`<h1>Quotas</h1><${Age} of=${["quotas", "quota-limits"]} />
-    <div class="tools"><button type="button" class="primary" onClick=${() => setChanged({})}>Set a quota</button>
+    <div class="tools">${mayCluster("ALTER_CONFIGS") && html`<button type="button" class="primary" onClick=${() => setChanged({})}>Set a quota</button>`}
       <span class=${throttled ? "bad" : "soft"} role="status">${usage.confirmedAt.value !== null && (throttled ? `${counted(throttled, "limit is", "limits are")} reached: those clients are throttled.` : "No client is throttled.")}</span></div>
     <h2>What is set</h2>
     <${Table} label="Quotas" columns=${limitsOf(setChanged, setRemoved)} rows=${set} empty=${limits.confirmedAt.value === null ? "Loading" : "No quota is set."} />

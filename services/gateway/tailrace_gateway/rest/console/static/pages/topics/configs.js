@@ -4,6 +4,7 @@ import { curl } from "../../core/copyas.js";
 import { ActionDialog } from "../../core/dialog.js";
 import { clock, counted, shell, UNKNOWN } from "../../core/format.js";
 import { ask, clusterId, pathOf, verbOf } from "../../core/rest.js";
+import { mayTopic } from "../../core/rights.js";
 import { Table } from "../../core/table.js";
 
 const RESET = null; // in place of a value: back to what holds without the topic's own
@@ -31,17 +32,18 @@ export function Configs({ name }) {
     else next.set(key, value);
     return next;
   });
+  const mayAlter = mayTopic(name, "ALTER_CONFIGS");
   const shown = (known.rows ?? []).filter((row) => row.name.includes(search.trim())).sort((a, b) => Number(b.source === "DYNAMIC_TOPIC_CONFIG") - Number(a.source === "DYNAMIC_TOPIC_CONFIG"));
   const columns = [
     { key: "name", title: "Config", cell: (row) => html`<code>${row.name}</code>` },
-    { key: "value", title: "Value", cell: (row) => (row.is_sensitive || row.is_read_only ? (row.value ?? "hidden") : html`<input aria-label=${row.name} value=${changes.get(row.name) === RESET ? "" : (changes.get(row.name) ?? row.value ?? "")} placeholder=${changes.get(row.name) === RESET ? "back to the default" : ""} onInput=${(event) => change(row.name, event.target.value)} />`) },
+    { key: "value", title: "Value", cell: (row) => (row.is_sensitive || row.is_read_only || !mayAlter ? (row.value ?? (row.is_sensitive ? "hidden" : UNKNOWN)) : html`<input aria-label=${row.name} value=${changes.get(row.name) === RESET ? "" : (changes.get(row.name) ?? row.value ?? "")} placeholder=${changes.get(row.name) === RESET ? "back to the default" : ""} onInput=${(event) => change(row.name, event.target.value)} />`) },
     { key: "source", title: "Source", wide: true, cell: (row) => row.source.toLowerCase().replaceAll("_", " ") },
-    { key: "reset", title: "Default", cell: (row) => row.source === "DYNAMIC_TOPIC_CONFIG" && html`<button type="button" onClick=${() => change(row.name, RESET)}>Reset<span class="hidden"> ${row.name}</span></button>` },
+    { key: "reset", title: "Default", cell: (row) => mayAlter && row.source === "DYNAMIC_TOPIC_CONFIG" && html`<button type="button" onClick=${() => change(row.name, RESET)}>Reset<span class="hidden"> ${row.name}</span></button>` },
   ];
   return html`<div class="tools">
       <label class="field"><span>Search configs</span><input type="search" value=${search} onInput=${(event) => setSearch(event.target.value)} /></label>
-      <button type="button" class="primary" disabled=${!changes.size} onClick=${() => setReviewing(true)}>Review ${counted(changes.size, "change", "changes")}</button>
-      <button type="button" disabled=${!changes.size} onClick=${() => setChanges(new Map())}>Discard</button>
+      ${mayAlter && html`<button type="button" class="primary" disabled=${!changes.size} onClick=${() => setReviewing(true)}>Review ${counted(changes.size, "change", "changes")}</button>
+      <button type="button" disabled=${!changes.size} onClick=${() => setChanges(new Map())}>Discard</button>`}
       <span class="soft">${known.at && `as of ${clock(known.at)}`}</span>${known.failure && html`<span class="bad">${known.failure}</span>`}
     </div>
     <${Table} label="Configs" columns=${columns} rows=${shown} rowKey=${(row) => row.name} empty=${known.rows ? "No config is named like that." : "Loading"} />

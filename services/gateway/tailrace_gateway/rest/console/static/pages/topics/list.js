@@ -2,6 +2,7 @@
 import { computed, html, useState } from "../../core/html.js";
 import { bytes, count, counted, rate } from "../../core/format.js";
 import { href, note } from "../../core/router.js";
+import { mayCreateTopics } from "../../core/rights.js";
 import { Age } from "../../core/shell.js";
 import { part } from "../../core/state.js";
 import { LongTable, sorted } from "../../core/table.js";
@@ -45,7 +46,7 @@ export function TopicList({ query }) {
     <div class="tools">
       <label class="field"><span>Search</span><input type="search" value=${search} onInput=${(event) => noted({ q: event.target.value })} /></label>
       <label><input type="checkbox" checked=${internal} onChange=${(event) => noted({ internal: event.target.checked && 1 })} /> internal topics</label>
-      <button type="button" class="primary" onClick=${() => setCreating(true)}>Create a topic</button>
+      ${mayCreateTopics() && html`<button type="button" class="primary" onClick=${() => setCreating(true)}>Create a topic</button>`}
       <span class="soft" role="status">${known && `${count(found.length)} of ${counted(all.value.length, "topic", "topics")}`}</span>
     </div>
     <${LongTable} label="Topics" columns=${COLUMNS} rows=${sorted(found, COLUMNS, sort)} sort=${sort}

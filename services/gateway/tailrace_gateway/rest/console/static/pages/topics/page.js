@@ -6,6 +6,6 @@ import { OneTopic } from "./topic.js";
 export default {
   name: "topics",
   title: "Topics",
-  parts: ([name]) => (name === undefined ? ["topics", "figures"] : ["topics", `topic:${name}`]),
+  parts: ([name]) => (name === undefined ? ["topics", "figures"] : ["topics", `topic:${name}`, `topic-rights:${name}`]),
   View: ({ names: [name], query }) => (name === undefined ? html`<${TopicList} query=${query} />` : html`<${OneTopic} name=${name} query=${query} />`),
 };

@@ -2,6 +2,7 @@
 import { html, useState } from "../../core/html.js";
 import { bytes, count, rate, UNKNOWN } from "../../core/format.js";
 import { href, note } from "../../core/router.js";
+import { mayCluster, mayTopic } from "../../core/rights.js";
 import { Age } from "../../core/shell.js";
 import { part } from "../../core/state.js";
 import { LongTable } from "../../core/table.js";
@@ -52,10 +53,10 @@ export function OneTopic({ name, query }) {
     </dl>
     <div class="tools">
       <a href=${href(["messages", name])}>Messages</a>
-      <button type="button" onClick=${() => setOpen("partitions")}>Add partitions</button>
-      <button type="button" disabled=${!rows.length} onClick=${() => setOpen("reassign")}>Reassign</button>
-      <button type="button" onClick=${() => setOpen("trim")}>Trim</button>
-      <button type="button" onClick=${() => setOpen("delete")}>Delete</button>
+      ${mayTopic(name, "ALTER") && html`<button type="button" onClick=${() => setOpen("partitions")}>Add partitions</button>`}
+      ${mayCluster("ALTER") && html`<button type="button" disabled=${!rows.length} onClick=${() => setOpen("reassign")}>Reassign</button>`}
+      ${mayTopic(name, "DELETE") && html`<button type="button" onClick=${() => setOpen("trim")}>Trim</button>`}
+      ${mayTopic(name, "DELETE") && html`<button type="button" onClick=${() => setOpen("delete")}>Delete</button>`}
     </div>
     <div class="tabs" role="group" aria-label="Shown of this topic">
       <button type="button" aria-pressed=${String(tab === "partitions")} onClick=${() => note({})}>Partitions</button>

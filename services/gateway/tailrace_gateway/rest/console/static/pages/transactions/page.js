@@ -2,6 +2,7 @@
 import { html, useState } from "../../core/html.js";
 import { count, moment, UNKNOWN } from "../../core/format.js";
 import { href } from "../../core/router.js";
+import { mayCluster } from "../../core/rights.js";
 import { Age } from "../../core/shell.js";
 import { part } from "../../core/state.js";
 import { LongTable } from "../../core/table.js";
@@ -16,7 +17,7 @@ const columnsOf = (onAbort) => [
   { key: "producer", title: "Producer", number: true, wide: true, cell: (row) => String(row.producer_id) },
   { key: "from", title: "From offset", number: true, wide: true, cell: (row) => count(row.start_offset) },
   { key: "last", title: "Last record (UTC)", wide: true, cell: (row) => moment(row.last_timestamp_ms) },
-  { key: "abort", title: "", cell: (row) => row.state === "HANGING" && html`<button type="button" class="plain" aria-label="Abort in ${row.topic}-${row.partition}" onClick=${() => onAbort(row)}>Abort</button>` },
+  { key: "abort", title: "", cell: (row) => row.state === "HANGING" && mayCluster("ALTER") && html`<button type="button" class="plain" aria-label="Abort in ${row.topic}-${row.partition}" onClick=${() => onAbort(row)}>Abort</button>` },
 ];
 
 function Transactions() {
