@@ -48,7 +48,7 @@ def test_every_dialog_passes_axe_and_gives_the_focus_back(window: Window) -> Non
         assert accessibility(page) == [], name
         page.keyboard.press("Escape")
         page.locator("dialog").wait_for(state="detached")
-        assert page.evaluate("document.activeElement.textContent") == name
+        page.wait_for_function("name => document.activeElement.textContent === name", arg=name)
 
 
 def test_a_topic_is_found_and_its_deletion_begun_with_the_keyboard_alone(window: Window) -> None:
