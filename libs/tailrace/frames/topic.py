@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import atexit
 import os
 from collections.abc import Callable, Generator, Iterator, Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
+from weakref import WeakSet
 
 from tailrace.frames.background import BackgroundLoop
 from tailrace.frames.extra import check_installed
@@ -80,6 +82,11 @@ class WindowPages:
         """Whether the window was read to its end."""
         return self._reader is not None and self._reader.done
 
+    @property
+    def is_large(self) -> bool:
+        """Whether it stops at 2 GiB."""
+        return self._left_bytes <= 0
+
     async def read(self) -> list[FoundRecord]:
         """The next page; empty at the end. Raises ApiError, Disconnected, TimeoutError, or ValueError for the start."""
         if self._pages is None or self._reader is None:
@@ -96,6 +103,8 @@ class WindowPages:
         page = await self._pages.read(Bounds(most, _PAGE_BYTES, most, _PAGE_BYTES, self._patience_ms))
         self._left -= len(page)
         self._left_bytes -= self._pages.scanned_bytes - before
+        if not page and not self._reader.done:
+            raise TimeoutError(f"nothing of {self._window.topic} could be read for {self._patience_ms / 1000:g} s")
         return page
 
     async def close(self) -> None:
@@ -107,6 +116,17 @@ class WindowPages:
 async def _here(work: Callable[[], T], /) -> T:
     """In the loop itself, which has no other work."""
     return work()
+
+
+_OPEN: Final[WeakSet[Generator[list[FoundRecord], None, None]]] = WeakSet()
+
+
+@atexit.register
+def _close_open() -> None:
+    """While the loops' threads still run: after that a window would wait for one that never answers."""
+    for pages in list(_OPEN):
+        with suppress(ValueError):  # another thread stands in it
+            pages.close()
 
 
 class TopicRecords:
@@ -126,6 +146,11 @@ class TopicRecords:
                 yield ConsumerRecord(self._window.topic, partition, *record)
 
     def _pages(self) -> Generator[list[FoundRecord], None, None]:
+        pages = self._read()
+        _OPEN.add(pages)
+        return pages
+
+    def _read(self) -> Generator[list[FoundRecord], None, None]:
         nodes = BootstrapNodes(self._bootstrap, settings_of_file(self._command_config), _CLIENT_ID)
         pages = WindowPages(self._window, nodes, self._timeout_s * 1000)
         with BackgroundLoop() as loop:

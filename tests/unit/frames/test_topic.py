@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import subprocess
+import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 from typer.testing import CliRunner
@@ -33,6 +36,50 @@ async def test_a_window_ends_at_the_end_or_at_its_limit() -> None:
     assert await pages(TopicWindow("t", limit=2), 3) == ([2], False)
     assert await pages(TopicWindow("t", Start(back=1)), 3) == ([1], True)
     assert await pages(TopicWindow("t"), 0) == ([], True)
+
+
+class Stalled(Cluster):
+    """A cluster whose second record is never given out."""
+
+    def _row(self, part: Any) -> Any:
+        row = super()._row(part)
+        if part.fetch_offset > 0:
+            row.records = b""
+        return row
+
+
+async def test_a_broker_that_gives_nothing_more_is_not_taken_for_the_end() -> None:
+    reading = WindowPages(TopicWindow("t"), Stalled(2), 50)
+    assert len(await reading.read()) == 1
+    with pytest.raises(TimeoutError, match=r"nothing of t could be read for 0\.05 s"):
+        await reading.read()
+    await reading.close()
+
+
+_LEFT_OPEN = """
+from support.reading import Cluster
+from tailrace.frames import topic
+import tailrace
+
+class Connected(Cluster):
+    async def close(self):
+        pass
+
+topic.BootstrapNodes = lambda *_: Connected(3)
+records = iter(tailrace.read("t", bootstrap="127.0.0.1:1"))
+print(next(records).value)
+"""
+
+
+def test_a_program_ends_with_a_window_open() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", f"import sys; sys.path[:] = {sys.path}\n{_LEFT_OPEN}"],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+    assert (done.stdout, done.stderr) == ("b'0'\n", "")
 
 
 @pytest.fixture
