@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import pyarrow
 
@@ -12,6 +12,8 @@ from tailrace.reading.window import FoundRecord
 if TYPE_CHECKING:
     import duckdb
     import polars
+
+_YEAR_10000_MS: Final = 253_402_300_800_000  # timestamps are the producers' own: datetime ends before some of them
 
 
 def schema(*, text: bool) -> pyarrow.Schema:
@@ -41,7 +43,7 @@ def _batch(page: Sequence[FoundRecord], columns: pyarrow.Schema, *, text: bool) 
     values: list[Sequence[object]] = [
         [partition for partition, _ in page],
         [record.offset for record in records],
-        [record.timestamp for record in records],
+        [record.timestamp if 0 <= record.timestamp < _YEAR_10000_MS else None for record in records],
         [record.key for record in records],
         [record.value for record in records],
         [[{"name": name, "value": value} for name, value in record.headers] for record in records],
