@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
 from tailrace.cli.daily.connection import Bootstrap, counted, say
 from tailrace.cli.daily.nodes import Nodes, nodes
-from tailrace.cli.daily.output import show
+from tailrace.cli.daily.output import is_json, show
 from tailrace.cli.daily.refusals import RefusedError
 from tailrace.frames.extra import MissingExtraError, check_installed
 from tailrace.frames.period import timestamp_of
@@ -92,28 +93,43 @@ def _window(cluster: Nodes, topic: str, start: Start, limit: int, *, text: bool)
         raise RefusedError(f"{topic}: {str(wrong).replace('text=False', '--bytes')}") from None
     finally:
         cluster.run(pages.close())
-    more = "all of the window" if pages.complete else f"there are more, which --limit {limit} leaves out"
+    bound = "one query reads 2 GiB of a topic" if pages.is_large else f"--limit {limit} leaves them out"
+    more = "all of the window" if pages.complete else f"there are more: {bound}"
     say(f"{topic}: {counted(table.num_rows, 'record')}, {more}", err=True)
     return table
 
 
 def _print(found: duckdb.DuckDBPyRelation) -> None:
-    names = list(found.columns)
+    names = unique(found.columns)
     rows = found.limit(_ROWS_MAX + 1).fetchall()
-    shown = [dict(zip(names, map(_plain, row), strict=True)) for row in rows[:_ROWS_MAX]]
+    shown = [dict(zip(names, map(plain, row), strict=True)) for row in rows[:_ROWS_MAX]]
     show(shown, {name: name for name in names})
     if len(rows) > _ROWS_MAX:
         say(f"the first {_ROWS_MAX} rows; COPY (…) TO 'file.parquet' writes all", err=True)
 
 
-def _plain(value: object) -> object:
+def unique(columns: Iterable[str]) -> list[str]:
+    """The names of columns; a repeated one has a number."""
+    names: dict[str, None] = {}
+    for column in columns:
+        name, number = column, 0
+        while name in names:
+            number += 1
+            name = f"{column}_{number}"
+        names[name] = None
+    return list(names)
+
+
+def plain(value: object) -> object:
     """A value that JSON has."""
+    if isinstance(value, float) and not math.isfinite(value) and is_json():
+        return None
     if value is None or isinstance(value, (bool, int, float, str)):
         return value
     if isinstance(value, bytes):
         return value.decode(errors="backslashreplace")
     if isinstance(value, (list, tuple)):
-        return [_plain(one) for one in value]
+        return [plain(one) for one in value]
     if isinstance(value, dict):
-        return {str(key): _plain(one) for key, one in value.items()}
+        return {str(key): plain(one) for key, one in value.items()}
     return str(value)
