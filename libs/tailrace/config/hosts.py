@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
-from ipaddress import ip_address
+from ipaddress import IPv4Address, IPv6Address, ip_address
 
 WILDCARDS = ("0.0.0.0", "::")
 _NAME_MAX = 253
@@ -43,6 +44,23 @@ def is_loopback(host: str) -> bool:
         return ip_address(host).is_loopback
     except ValueError:
         return host == "localhost"
+
+
+def hosts_meet(some: Iterable[str], others: Iterable[str]) -> bool:
+    """Whether sockets of both may share a port: a wildcard is every address of its family, a name any IPv4 one."""
+    of_others = [_bound(host) for host in others]
+    return any(
+        one.version == other.version and (one == other or one.is_unspecified or other.is_unspecified)
+        for one in map(_bound, some)
+        for other in of_others
+    )
+
+
+def _bound(host: str) -> IPv4Address | IPv6Address:
+    try:
+        return ip_address(host)
+    except ValueError:
+        return IPv4Address(0)
 
 
 @dataclass(frozen=True, slots=True)

@@ -146,6 +146,8 @@ async def open_gateway(config: Config, environment: Environment) -> AsyncIterato
         throttled = ThrottledConnections(quotas.admit, clock, connections_per_ip(config))
         stack.callback(throttled.close)
         opened_listeners = [open_listener(gateway, one, throttled, stack) for one in listeners]
+        for one in opened_listeners:
+            one.beside = opened_listeners
         first = opened_listeners[0]
         versions = ServedVersions(gateway)
         watchers = (*(one.image_changed for one in opened_listeners), gateway.image_changed, versions.image_changed)

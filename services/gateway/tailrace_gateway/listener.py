@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
+from tailrace.config.hosts import hosts_meet
 from tailrace.metadata.image import MetadataImage
 from tailrace.net.address import Address
 from tailrace.net.identity import Identity, principal_of
@@ -97,13 +98,18 @@ class GatewayListener:
             gateway.handshakes.append(handshakes)
             self.throttled.per_ip.half_open.append(handshakes)
         self.nodes: dict[int, list[Accepting]] = {}
+        self.beside: Sequence[GatewayListener] = ()  # all of this gateway
         self.most_descriptor = most_descriptor()
         self._refused = SeldomWarning(gateway.log, gateway.clock.monotonic_ms, "connection closed")
 
     def open_node(self, node_id: int) -> None:
-        """Opens the node's port on every host; a host this machine does not have (no IPv6) is left out, but not all."""
+        """Opens the node's port on every host; a host this machine does not have (no IPv6) is left out, but not all.
+
+        Raises OSError, also where the port is another listener's.
+        """
         if node_id in self.nodes:
             return
+        self._check_beside(node_id)
         opened: list[socket.socket] = []
         for host in self.hosts:
             try:
@@ -125,6 +131,23 @@ class GatewayListener:
                 errno.EADDRNOTAVAIL, f"none of the listen addresses {', '.join(self.hosts)} is of this machine"
             )
         self.nodes[node_id] = [self._accepting(sock, node_id) for sock in opened]
+
+    def _check_beside(self, node_id: int) -> None:
+        """A listener's ports end where those of another begin: SO_REUSEPORT would share the connections of both.
+
+        By the base ports alone, so that all gateways of a host agree whose a port is.
+        """
+        port = self.base_port + node_id
+        for other in self.beside:
+            is_others = self.base_port < other.base_port <= port and (
+                other.base_port == port or not other.listener.by_name
+            )
+            if is_others and hosts_meet(self.hosts, other.hosts):
+                raise PortTakenError(
+                    errno.EADDRINUSE,
+                    f"node {node_id} is not served at listener {self.listener.name}: its port {port} is that of "
+                    f"listener {other.listener.name}",
+                )
 
     def _accepting(self, listening: socket.socket, node_id: int) -> Accepting:
         def accepted(sock: socket.socket, peer: Any) -> None:

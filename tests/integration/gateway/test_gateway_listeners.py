@@ -59,6 +59,25 @@ async def test_a_name_leads_to_its_node_and_any_other_to_one_that_lives(
     assert connection.node_id == node
 
 
+async def test_a_node_is_not_served_at_the_port_of_another_listener(world: World) -> None:
+    """Two listeners at one port would share its connections: those of SASL would be answered without a login."""
+    first, base = world.listener, world.listener.base_port
+    logs_in = ClientListener("LOGIN", "SASL_PLAINTEXT", ("0.0.0.0",), base + 1)
+    second = GatewayListener(world.gateway, logs_in, first.throttled)
+    first.beside, second.beside = [second], [first]
+    world.follower.subscribe(second.image_changed)
+    world.put_live_broker(1)
+    try:
+        assert (list(first.nodes), list(second.nodes)) == ([0], [0, 1])
+    finally:
+        second.close()
+    (said,) = [call for call in world.log.calls if call.kwargs.get("event") == "node port not open"]
+    assert said.method_name == "error"
+    assert f"node 1 is not served at listener PLAINTEXT: its port {base + 1} is that of listener LOGIN" in str(
+        said.kwargs["why"]
+    )
+
+
 async def test_another_broker_needs_no_other_port(world: World, by_name: GatewayListener, authority: Authority) -> None:
     world.put_live_broker(7)
     assert list(by_name.nodes) == [0] and 7 in world.listener.nodes

@@ -12,7 +12,7 @@ from ipaddress import ip_address
 from typing import Final
 
 from tailrace.config import Config, ConfigError
-from tailrace.config.hosts import WILDCARDS, is_loopback
+from tailrace.config.hosts import WILDCARDS, hosts_meet, is_loopback
 from tailrace.kafka.security_protocols import encrypts, logs_in
 from tailrace.net.listeners.endpoints import ListenerEndpoint, advertised, listening, protocol_map
 from tailrace.net.node_names import NODE_ID, has_node_id, name_of
@@ -121,7 +121,7 @@ def overlap(listeners: Sequence[ClientListener], nodes: int) -> str | None:
     for at, one in enumerate(listeners):
         for other in listeners[at + 1 :]:
             both = sorted(set(one.ports(nodes)) & set(other.ports(nodes)) - {0})
-            if both and set(one.hosts) & set(other.hosts):
+            if both and hosts_meet(one.hosts, other.hosts):
                 return (
                     f"The listeners {one.name} and {other.name} both need port {both[0]}: node n is at a listener's "
                     f"port + n, and there are {nodes} nodes."

@@ -219,10 +219,20 @@ def test_ports_of_nodes_must_not_meet() -> None:
     inner, external = listeners_of(config("INNER://:9092,EXTERNAL://:9094"))
     assert overlap([inner, external], 2) is None
     assert "both need port 9094" in (overlap([inner, external], 3) or "")
+    assert overlap(listeners_of(config("INNER://127.0.0.1:9092,EXTERNAL://127.0.0.2:9093")), 2) is None
+    assert overlap(listeners_of(config("INNER://0.0.0.0:9092,EXTERNAL://[::]:9092")), 2) is None
     by_name = listeners_of(config("INNER://:9092,EXTERNAL://:9091", "EXTERNAL://b-{nodeId}.example:443"))
     assert overlap(by_name, 50) is None
     assert by_name[1].by_name and by_name[1].tls is not None and by_name[1].tls.keeps_names
     assert by_name[1].advertised_names(2) == ["b-0.example", "b-1.example"]
+
+
+@pytest.mark.parametrize("host", ["", "0.0.0.0", "127.0.0.1", "localhost", "kafka.example"])
+def test_every_address_and_a_name_meet_one_address(host: str) -> None:
+    for first, second in ((host, "127.0.0.1"), ("127.0.0.1", host)):
+        both = listeners_of(config(f"INNER://{first}:9092,EXTERNAL://{second}:9093"))
+        assert "both need port 9093" in (overlap(both, 2) or "")
+    assert "9093" in (overlap(listeners_of(config("INNER://[::]:9092,EXTERNAL://[::1]:9093")), 2) or "")
 
 
 NAMES = st.text("ABCDEFGHIJKLMNOPQRSTUVWXYZ_0123456789", min_size=1, max_size=8).filter(
