@@ -1,16 +1,17 @@
 """The compat scripts that have passed on Apache Kafka as they are: they need not run there again until they change.
 
 A script says what is expected of every target, and the version of Apache Kafka is one of ours to choose. So that run
-shows something new only if the script is new, or a client, or that version. tests/compat/on_kafka.tsv has a row for
-each script; `./test compat --targets kafka --record-kafka` writes them anew.
+shows something new only if the script is new, or what it imports of tests/, or a client, or that version.
+tests/compat/on_kafka.tsv has a row for each script; `./test compat --targets kafka --record-kafka` writes them anew.
 """
 
 from __future__ import annotations
 
+import ast
+import functools
 import hashlib
-import re
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
@@ -19,9 +20,13 @@ import pytest
 from support.commands import ROOT
 from support.kafka_peer import VERSION
 
-COMPAT = ROOT / "tests" / "compat"
+TESTS = ROOT / "tests"
+COMPAT = TESTS / "compat"
 RECORD = COMPAT / "on_kafka.tsv"
-_IMPORTED = re.compile(r"^from compat\.(\w+) import", re.MULTILINE)
+GOLDEN = "golden"
+# They choose the tests and write pages from the results: what they import is no part of a question to Kafka.
+_BESIDE = ("on_kafka.py", "report.py")
+_TAILRACE = "tailrace_"  # how the names of modules begin that start and hurt Tailrace alone
 CLIENTS = ("kafka-python", "aiokafka", "confluent-kafka")
 
 
@@ -33,26 +38,55 @@ class Passed(NamedTuple):
 
 
 def digest(script: Path) -> str:
-    """Of the script and what it imports of its folder, of fixtures, golden answers, the clients and Kafka itself."""
+    """Of the script, the fixtures above it, what these use of tests/, the clients and Kafka itself."""
     found = hashlib.sha256(VERSION.encode())
     pinned = (line for line in (ROOT / "constraints.txt").read_text().splitlines() if line.startswith(CLIENTS))
     found.update("\n".join(sorted(pinned)).encode())
-    golden = (COMPAT / "golden").iterdir() if "golden" in script.read_text() else ()
-    for file in (*sorted(_used(script)), *sorted(golden)):
+    for file in sorted(used(script)):
         found.update(file.read_bytes())
     return found.hexdigest()[:16]
 
 
-def _used(script: Path) -> set[Path]:
-    """The script, the files of fixtures above it, and what these import of tests/compat."""
+def used(script: Path) -> set[Path]:
+    """The script, the files of fixtures above it, what these import of tests/, and the files that all of them name."""
     left = [script, *(file for folder in {COMPAT, script.parent} if (file := folder / "conftest.py").exists())]
     found: set[Path] = set()
     while left:
         file = left.pop()
-        if file not in found:
-            found.add(file)
-            left += [COMPAT / f"{name}.py" for name in _IMPORTED.findall(file.read_text())]
+        if file in found or file.name in _BESIDE or file.name.startswith(_TAILRACE):
+            continue
+        found.add(file)
+        if file.suffix == ".py":
+            modules, words = _mentioned(file.read_text())
+            left += [path for module in modules for path in _files(module)]
+            left += [path for path in file.parent.iterdir() if path.name in words and path.is_file()]
+            left += (COMPAT / GOLDEN).iterdir() if GOLDEN in words else ()
     return found
+
+
+@functools.cache
+def _mentioned(source: str) -> tuple[set[str], set[str]]:
+    """The modules that a source may import, and the words of its strings: a file beside it is named by one."""
+    modules: set[str] = set()
+    words: set[str] = set()
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.ImportFrom) and node.module:
+            modules |= {node.module, *(f"{node.module}.{name.name}" for name in node.names)}
+        elif isinstance(node, ast.Import):
+            modules |= {name.name for name in node.names}
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+            words.add(node.value)
+    return modules, words
+
+
+def _files(module: str) -> Iterator[Path]:
+    """The files below tests/ that are run when the module is imported: its own, and those of the packages above."""
+    package, *_ = names = module.split(".")
+    if package not in ("compat", "support"):
+        return
+    for end in range(1, len(names) + 1):
+        path = TESTS.joinpath(*names[:end])
+        yield from (file for file in (path.with_suffix(".py"), path / "__init__.py") if file.exists())
 
 
 def is_on_kafka(item: pytest.Item) -> bool:
@@ -67,18 +101,25 @@ def count(items: Iterable[pytest.Item]) -> Counter[Path]:
 
 
 class Recorder:
-    """A pytest plugin that writes the rows of the scripts that have passed in a run."""
+    """A pytest plugin that writes the rows of the scripts whose tests have all passed, if the run has."""
 
-    def __init__(self) -> None:
-        self._others: set[str] = set()  # tests that have failed, or were left out
+    def __init__(self, record: Path = RECORD) -> None:
+        self._record = record
+        self._passed: set[str] = set()
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        if report.outcome != "passed":
-            self._others.add(report.nodeid)
+        if report.when == "call" and report.outcome == "passed":
+            self._passed.add(report.nodeid)
 
-    def pytest_sessionfinish(self, session: pytest.Session) -> None:
-        wrong = count(item for item in session.items if item.nodeid in self._others)
-        write({path: tests for path, tests in count(session.items).items() if path not in wrong})
+    def pytest_sessionfinish(self, session: pytest.Session, exitstatus: int) -> None:
+        if exitstatus == 0:
+            write(self._whole(session.items), self._record)
+
+    def _whole(self, items: Iterable[pytest.Item]) -> dict[Path, int]:
+        """How many tests each script has on Apache Kafka, of the scripts all of whose tests there were run."""
+        collected = list(items)
+        ran = count(item for item in collected if item.nodeid in self._passed)
+        return {path: tests for path, tests in count(collected).items() if ran[path] == tests}
 
 
 def read(record: Path = RECORD) -> dict[str, Passed]:
@@ -89,8 +130,8 @@ def read(record: Path = RECORD) -> dict[str, Passed]:
 
 def write(passed: Mapping[Path, int], record: Path = RECORD) -> None:
     """Rewrites the rows of these scripts, with the number of tests that have passed; forgets scripts that are gone."""
-    rows = {name: row for name, row in read(record).items() if (COMPAT / name).exists()}
-    rows |= {str(path.relative_to(COMPAT)): Passed(digest(path), tests) for path, tests in passed.items()}
+    fresh = {str(path.relative_to(COMPAT)): Passed(digest(path), tests) for path, tests in passed.items()}
+    rows = {name: row for name, row in read(record).items() if (COMPAT / name).exists()} | fresh
     lines = [f"{name}\t{row.digest}\t{row.tests}\n" for name, row in sorted(rows.items())]
     record.write_text("script\tdigest\ttests\n" + "".join(lines))
 
