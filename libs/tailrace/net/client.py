@@ -384,6 +384,6 @@ class Client:
                 _, wire = await loop.create_connection(
                     lambda: _Wire(address, self._room), address.host, address.port, ssl=self._tls
                 )
-        except OSError as refused:
+        except (OSError, UnicodeError) as refused:  # IDNA refuses a..b
             raise Disconnected(f"{address}: {refused}") from refused
         return wire

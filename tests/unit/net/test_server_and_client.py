@@ -469,3 +469,8 @@ async def test_a_late_answer_is_dropped_and_the_next_one_fits(tmp_path: Path) ->
 async def test_api_versions_can_be_asked_like_any_api() -> None:
     frame = codec.encode_request(ApiVersionsRequest(client_software_name="x", client_software_version="1"), 4, 1, "c")
     assert frame[4:6] == b"\x00\x12"
+
+
+async def test_a_name_that_is_none_is_a_peer_that_is_not_reached() -> None:
+    with pytest.raises(Disconnected, match=r"^a\.\.b:9092: "):
+        await Client(Address("a..b", 9092), "test").connect()

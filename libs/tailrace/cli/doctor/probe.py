@@ -42,10 +42,10 @@ async def probe(at: Address, tls: ssl.SSLContext | None) -> Probed:
     """Resolves the name, connects, and shakes hands."""
     try:
         found = await asyncio.get_running_loop().getaddrinfo(at.host, at.port, type=socket.SOCK_STREAM)
-    except OSError as unknown:
+    except (OSError, UnicodeError) as unknown:  # IDNA refuses a..b
         return Probed(
             trouble=Trouble(
-                f"the name {at.host} is not known on this machine ({unknown.strerror})",
+                f"the name {at.host} is not known on this machine ({getattr(unknown, 'strerror', unknown)})",
                 "Use a name that its DNS or /etc/hosts has",
             )
         )
