@@ -47,15 +47,15 @@ def produce(
         raise typer.BadParameter(f"--acks {acks}: expected 0, 1 or all")
     with nodes(bootstrap) as cluster:
         cluster.check_leaders(topic)
-    run, latencies, library = produced(
-        bootstrap,
-        topic,
-        num_records=num_records,
-        record_size=record_size,
-        throughput=throughput,
-        acks="all" if acks == "-1" else acks,
-        compression=compression,
-    )
+        run, latencies, library = produced(
+            bootstrap,
+            topic,
+            num_records=num_records,
+            record_size=record_size,
+            throughput=throughput,
+            acks="all" if acks == "-1" else acks,
+            compression=compression,
+        )
     _report("sent", run, latencies, library)
 
 

@@ -44,14 +44,9 @@ def measured(
             begun_ms, begun_cpu_s = cluster.clock.monotonic_ms(), process_time_s()
             for number in range(num_records):
                 cluster.deadline.check("a record's arrival")
-                latencies.add(
-                    await _one(
-                        cluster,
-                        writer,
-                        reader,
-                        _request(cluster.clock, topic, index, values[number % len(values)], acks),
-                    )
-                )
+                value = values[number % len(values)]
+                request = _request(cluster.clock, topic, index, value, acks)
+                latencies.add(await _one(cluster, writer, reader, request, value))
             return MeasuredRun(
                 num_records,
                 num_records * record_size,
@@ -65,20 +60,25 @@ def measured(
     return cluster.run(measure()), latencies.summary()
 
 
-async def _one(cluster: Nodes, writer: Client, reader: TopicReader, request: m.ProduceRequest) -> float:
-    """Milliseconds from the send to the record's arrival."""
+async def _one(cluster: Nodes, writer: Client, reader: TopicReader, request: m.ProduceRequest, value: bytes) -> float:
+    """Milliseconds from the send to the record's arrival; others may write, too."""
     sent_ms = cluster.clock.monotonic_ms()
     written = asyncio.ensure_future(writer.ask(request, timeout_ms=_TIMEOUT_MS, version=_PRODUCE_VERSION))
     try:
-        while not any(True for _ in await reader.poll(_WAIT_MS)):
+        while not any(record.value == value for _, record in await reader.poll(_WAIT_MS)):
             cluster.deadline.check_patience(sent_ms, "a record's arrival")
-            if written.done() and (errors := list(response_errors(request.API_KEY, written.result()))):
-                raise RefusedError(lines(errors))
+            if written.done():
+                _check(written.result())
         arrived_ms = cluster.clock.monotonic_ms()
-        await written
+        _check(await written)
     finally:
         written.cancel()
     return arrived_ms - sent_ms
+
+
+def _check(answer: m.ProduceResponse) -> None:
+    if errors := list(response_errors(m.ProduceRequest.API_KEY, answer)):
+        raise RefusedError(lines(errors))
 
 
 def _request(clock: Clock, topic: str, partition: int, value: bytes, acks: int) -> m.ProduceRequest:

@@ -84,6 +84,7 @@ def produced(
             for number in range(num_records):
                 now_ms = clock.monotonic_ms()
                 while not due(number, throughput, now_ms - begun_ms):
+                    deadline.check("records are written")
                     runner.run(clock.sleep(_PAUSE_MS))
                     now_ms = clock.monotonic_ms()
                 sent = producer.send(topic, value=values[number % _PAYLOADS])
