@@ -46,6 +46,7 @@ _NOT_LED_YET: Final = NOT_YET | {
     ErrorCode.NOT_LEADER_OR_FOLLOWER,
 }
 _NO_MECHANISM: Final = "-"
+_ANONYMOUS: Final = "ANONYMOUS"
 
 
 class ExaminedClient(NamedTuple):
@@ -59,20 +60,24 @@ class ExaminedClient(NamedTuple):
 
     @property
     def client(self) -> dict[str, str]:
-        """What quotas are by: the user, where a login says it, and the client id."""
-        login = self.settings.login
-        return ({} if login is None else {"user": login.username}) | {"client-id": self.client_id}
+        """What quotas are by: the user, and the client id. With TLS alone a certificate may say the user."""
+        login, ids = self.settings.login, {"client-id": self.client_id}
+        if login is not None:
+            return {"user": login.username} | ids
+        return {"user": _ANONYMOUS} | ids if self.settings.tls is None else ids
 
 
 def examine(cluster: Nodes, wish: ExaminedClient, probe: AddressProbe = probe) -> Iterator[StepFinding]:
     """Yields a finding for each step; what makes the next steps impossible is the last."""
-    found = [finding for at in wish.bootstrap for finding in _bootstrap(cluster, wish, at, probe)]
-    if all(finding.state is State.FAIL for finding in found):
+    by_address = {at: _bootstrap(cluster, wish, at, probe) for at in wish.bootstrap}
+    found = [finding for findings in by_address.values() for finding in findings]
+    reached = next((at for at, findings in by_address.items() if findings[0].state is not State.FAIL), None)
+    if reached is None:
         yield from found
         return
     # A client tries the next address of the list.
     yield from (finding._replace(state=State.WARN) if finding.state is State.FAIL else finding for finding in found)
-    first = list(_guarded("login", lambda: _first_words(cluster, wish)))
+    first = list(_guarded("login", lambda: _first_words(cluster, wish, reached)))
     yield from first
     if any(finding.state is State.FAIL for finding in first):
         return
@@ -111,7 +116,7 @@ def _bootstrap(cluster: Nodes, wish: ExaminedClient, at: Address, probe: Address
     return found
 
 
-def _first_words(cluster: Nodes, wish: ExaminedClient) -> Iterator[StepFinding]:
+def _first_words(cluster: Nodes, wish: ExaminedClient, at: Address) -> Iterator[StepFinding]:
     """The login, ApiVersions, and which cluster it is."""
     name, version = _SOFTWARE
     login = wish.settings.login
@@ -127,7 +132,7 @@ def _first_words(cluster: Nodes, wish: ExaminedClient) -> Iterator[StepFinding]:
         )
         return
     except Disconnected as broken:
-        yield cluster.run(_why_closed(cluster, wish, broken))
+        yield cluster.run(_why_closed(cluster, wish, at, broken))
         return
     live = sum(not row.is_fenced for row in who.brokers)
     if login is not None:
@@ -136,9 +141,8 @@ def _first_words(cluster: Nodes, wish: ExaminedClient) -> Iterator[StepFinding]:
     yield StepFinding("cluster", State.OK, f"it is cluster {who.cluster_id}, with {counted(live, 'live broker')}")
 
 
-async def _why_closed(cluster: Nodes, wish: ExaminedClient, broken: Disconnected) -> StepFinding:
+async def _why_closed(cluster: Nodes, wish: ExaminedClient, at: Address, broken: Disconnected) -> StepFinding:
     """A port with TLS or a login closes the connection of a client that has neither."""
-    at = wish.bootstrap[0]
     if wish.settings.tls is None and await speaks_tls(at):
         return StepFinding(
             "login",
@@ -176,7 +180,7 @@ def _addresses(cluster: Nodes, wish: ExaminedClient, probe: AddressProbe) -> Ite
                 State.FAIL,
                 f"{told}, but {seen.trouble.sentence}",
                 f"{seen.trouble.advice}. Or advertise another address: `tailrace up --advertise HOST:PORT`, or "
-                "gateway.advertised.host and gateway.advertised.port",
+                "gateway.advertised.host and gateway.advertised.port; beside `listeners` it is advertised.listeners",
             )
             continue
         there = cluster.ask(describe, 2, at).cluster_id
@@ -185,7 +189,7 @@ def _addresses(cluster: Nodes, wish: ExaminedClient, probe: AddressProbe) -> Ite
                 "addresses",
                 State.FAIL,
                 f"{told}, but there answers cluster {there}",
-                "Two clusters advertise one address: give each its own gateway.advertised.port",
+                "Two clusters share it: each needs its own gateway.advertised.port or advertised.listeners",
             )
         else:
             yield StepFinding("addresses", State.OK, f"{told}, and answers there ({', '.join(seen.ips)})")
@@ -201,6 +205,10 @@ def _topics(cluster: Nodes, topic: str | None) -> Iterator[StepFinding]:
         rows.setdefault(name, {})[index] = (part.replica_nodes, part.isr_nodes, part.leader_id)
     names = sorted(rows)[:_TOPICS_MAX]
     least = _min_insync_replicas(cluster, names)
+    if hidden := len(names) - len(least):
+        yield StepFinding(
+            "topics", State.SKIP, f"{_MIN_ISR} of {counted(hidden, 'topic')} is not shown to this client: taken as 1"
+        )
     yield of_topics([TopicState(name, rows[name], least.get(name, 1)) for name in names])
     if len(rows) > len(names):
         yield StepFinding(
@@ -209,6 +217,7 @@ def _topics(cluster: Nodes, topic: str | None) -> Iterator[StepFinding]:
 
 
 def _min_insync_replicas(cluster: Nodes, names: list[str]) -> Mapping[str, int]:
+    """By topic, where it is shown: clients need no right to see it."""
     resource = m.DescribeConfigsRequest.DescribeConfigsResource
     found = {}
     for some in pages(names):
@@ -216,9 +225,11 @@ def _min_insync_replicas(cluster: Nodes, names: list[str]) -> Mapping[str, int]:
             resource(resource_type=ConfigResource.TOPIC, resource_name=name, configuration_keys=[_MIN_ISR])
             for name in some
         ]
-        for result in cluster.ask(m.DescribeConfigsRequest(resources=asked), 4).results:
-            (row,) = result.configs
-            found[result.resource_name] = int(row.value)
+        request = m.DescribeConfigsRequest(resources=asked)
+        for result in cluster.ask(request, 4, handled={ErrorCode.TOPIC_AUTHORIZATION_FAILED}).results:
+            for row in result.configs:
+                if row.name == _MIN_ISR and (row.value or "").isdecimal():
+                    found[result.resource_name] = int(row.value)
     return found
 
 

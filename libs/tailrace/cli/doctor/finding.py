@@ -53,7 +53,7 @@ def of_certificate(at: str, names: Sequence[str], ends_ms: float, now_ms: float)
             "certificate",
             State.WARN,
             said,
-            "Renew it before it ends: `tailrace cert renew`, or a new file for gateway.ssl.keystore.location",
+            "Renew it before it ends: `tailrace cert renew`, or a new file for ssl.keystore.location",
         )
     return StepFinding("certificate", State.OK, said)
 
@@ -117,10 +117,11 @@ def of_quotas(
             if key not in found or rank > found[key][0]:
                 found[key] = rank, value
     who = ", ".join(f"{kind} {name}" for kind, name in client.items())
+    rest = "" if _USER in client else "; its user is not known here, and so are no quotas of users"
     if not found:
-        return StepFinding("quotas", State.OK, f"no quota holds for {who}")
+        return StepFinding("quotas", State.OK, f"no quota holds for {who}{rest}")
     limits = ", ".join(f"{key} {value:g}" for key, (_, value) in sorted(found.items()))
-    return StepFinding("quotas", State.OK, f"for {who} hold {limits}")
+    return StepFinding("quotas", State.OK, f"for {who} hold {limits}{rest}")
 
 
 def _rank(entity: Mapping[str, str | None]) -> int:

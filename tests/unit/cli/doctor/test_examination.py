@@ -10,12 +10,12 @@ from typer.testing import CliRunner, Result
 
 from support.refusing_cluster import RefusingCluster
 from tailrace.cli.daily import app, nodes
-from tailrace.cli.doctor import command
+from tailrace.cli.doctor import command, examination
 from tailrace.cli.doctor.examination import examine
 from tailrace.cli.doctor.probe import Probed, Trouble
 from tailrace.errors import ErrorCode
 from tailrace.net.address import Address
-from tailrace.net.client import NotLoggedIn
+from tailrace.net.client import Disconnected, NotLoggedIn
 from tailrace.wire import messages as m
 from tailrace.wire.apis import ApiKey
 
@@ -147,3 +147,38 @@ def test_a_right_that_is_missing_fails_its_step_alone(monkeypatch: pytest.Monkey
     done = typed(cluster, monkeypatch, "--json")
     assert (done.exit_code, steps(done)["quotas"]["state"]) == (0, "warn")
     assert "CLUSTER_AUTHORIZATION_FAILED" in steps(done)["quotas"]["sentence"]
+
+
+def test_a_client_need_not_see_the_configs_of_its_topics(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Hidden(Cluster):
+        def answer(self, message: Any) -> Any:
+            answer = super().answer(message)
+            if message.API_KEY == ApiKey.DESCRIBE_CONFIGS:
+                for row in answer.results:
+                    row.error_code, row.configs = ErrorCode.TOPIC_AUTHORIZATION_FAILED, []
+            return answer
+
+    done = typed(Hidden(), monkeypatch, "--json")
+    rows = [row for row in json.loads(done.stdout)["steps"] if row["step"] == "topics"]
+    assert (done.exit_code, [row["state"] for row in rows]) == (0, ["skip", "ok"])
+    assert rows[0]["sentence"] == "min.insync.replicas of 1 topic is not shown to this client: taken as 1"
+
+
+def test_a_client_without_a_login_has_the_quotas_of_anonymous(monkeypatch: pytest.MonkeyPatch) -> None:
+    done = typed(Cluster(), monkeypatch, "--json", "--client-id", "billing")
+    assert "for user ANONYMOUS, client-id billing" in steps(done)["quotas"]["sentence"]
+
+
+def test_the_address_that_answered_is_the_one_that_speaks_tls(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Closing(Cluster):
+        def answer(self, message: Any) -> Any:
+            raise Disconnected("closed the connection")
+
+    async def yes(at: Address) -> bool:
+        return True
+
+    monkeypatch.setattr(examination, "speaks_tls", yes)
+    cluster = Closing()
+    cluster.silent = {Address.parse(BOOTSTRAP)}
+    done = typed(cluster, monkeypatch, "--json", "--bootstrap", f"{BOOTSTRAP},127.0.0.1:8")
+    assert steps(done)["login"]["sentence"] == "127.0.0.1:8 speaks TLS, and this client does not"

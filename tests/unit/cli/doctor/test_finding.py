@@ -57,6 +57,9 @@ def test_the_most_specific_quota_of_a_client_holds() -> None:
         ({"user": "bob"}, {rate: 6}),
         ({"ip": "10.0.0.1"}, {"connection_creation_rate": 7}),
     ]
+    assert of_quotas(entries, {"client-id": "x"}).sentence.endswith(
+        "; its user is not known here, and so are no quotas of users"
+    )
     order = []
     while (said := of_quotas(entries, CLIENT).sentence) != "no quota holds for user alice, client-id billing":
         order.append(said.partition(" hold ")[2])
