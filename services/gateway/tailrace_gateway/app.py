@@ -23,7 +23,7 @@ from tailrace.net.backoff import Backoff
 from tailrace.net.limits.connections_per_ip import connections_per_ip
 from tailrace.net.limits.deadline_check import DeadlineCheck
 from tailrace.net.limits.role_memory_metrics import RoleMemoryMetrics
-from tailrace.net.listeners.listener import ClientListener, listeners_of, mechanisms_of
+from tailrace.net.listeners.listener import ClientListener, listeners_of, mechanisms_of, without_listener
 from tailrace.net.members.endpoints import endpoints_of
 from tailrace.net.members.registration import ServiceRegistration
 from tailrace.net.metadata.follower import MetadataFollower, open_metadata_follower
@@ -111,6 +111,8 @@ def advertised_of(config: Config) -> Advertised:
 async def open_gateway(config: Config, environment: Environment) -> AsyncIterator[OpenGateway]:
     """Yields once the node ports are bound."""
     clock, listeners = environment.clock, listeners_of(config)
+    if stray := without_listener(config):
+        environment.log.warning("configs of no listener", without_effect=", ".join(stray))
     async with AsyncExitStack() as stack:
         name = f"gateway-{config.node_id}"
         follower = await stack.enter_async_context(open_metadata_follower(config, environment, name))

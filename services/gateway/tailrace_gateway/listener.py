@@ -166,7 +166,7 @@ class GatewayListener:
             try:
                 self.open_node(node_id)
             except OSError as error:
-                self.gateway.log.error("node port not open", node=node_id, why=str(error))
+                self.gateway.log.error("node port not open", node=node_id, why=error.strerror or str(error))
 
     @property
     def addresses(self) -> list[str]:

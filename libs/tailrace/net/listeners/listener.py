@@ -129,8 +129,17 @@ def overlap(listeners: Sequence[ClientListener], nodes: int) -> str | None:
     return None
 
 
+def without_listener(config: Config) -> tuple[str, ...]:
+    """The configs listener.name.* of what is no listener: misspelled, most likely. Raises ConfigError."""
+    names = (*(one.name for one in listeners_of(config)), *config.controller_listener_names)
+    known = {name.lower() for name in names}
+    stray = ((name, keys) for name, keys in config.of_listeners.items() if name not in known)
+    return tuple(f"listener.name.{name}.{key}" for name, keys in stray for key in keys)
+
+
 def _short_form(config: Config) -> ClientListener:
     protocol = config.gateway_security_protocol
+    config = config.for_listener(protocol)
     return ClientListener(
         protocol,
         protocol,

@@ -9,7 +9,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tailrace.config import Config, ConfigError
-from tailrace.net.listeners.listener import ClientListener, admin_listener, listeners_of, mechanisms_of, overlap
+from tailrace.net.listeners.listener import (
+    ClientListener,
+    admin_listener,
+    listeners_of,
+    mechanisms_of,
+    overlap,
+    without_listener,
+)
 
 MAP = "EXTERNAL:SASL_SSL,INNER:PLAINTEXT,PLAINTEXT:PLAINTEXT,SSL:SSL,SASL_SSL:SASL_SSL,SASL_PLAINTEXT:SASL_PLAINTEXT"
 SCRAM = {"sasl.enabled.mechanisms": "SCRAM-SHA-512"}
@@ -88,6 +95,30 @@ def test_keys_of_a_listener_stand_over_those_of_all() -> None:
     assert (ssl.tls.keystore_location, ssl.tls.client_auth) == ("own.pem", "none")
     assert (external.tls.keystore_location, external.tls.client_auth) == ("all.pem", "required")
     assert (ssl.has_login, external.has_login) == (False, True)
+
+
+def test_keys_of_one_listener_hold_in_the_short_form() -> None:
+    settings = {
+        "gateway.security.protocol": "SASL_SSL",
+        "ssl.keystore.location": "all.pem",
+        "listener.name.sasl_ssl.ssl.keystore.location": "own.pem",
+        "listener.name.sasl_ssl.sasl.enabled.mechanisms": "SCRAM-SHA-512",
+        "listener.name.sasl_ssl.ssl.principal.mapping.rules": "RULE:^CN=(.*?)$/$1/",
+    }
+    loaded = Config.load("gateway", overrides=settings)
+    (one,) = listeners_of(loaded)
+    assert one.tls is not None and one.tls.keystore_location == "own.pem"
+    assert (one.mechanisms, one.principal_rules) == (("SCRAM-SHA-512",), "RULE:^CN=(.*?)$/$1/")
+    assert without_listener(loaded) == ()
+
+
+def test_keys_of_no_listener_are_named() -> None:
+    own = {
+        "listener.name.extrenal.ssl.keystore.location": "own.pem",
+        "listener.name.external.ssl.keystore.location": "own.pem",
+        "listener.name.controller.ssl.keystore.location": "own.pem",
+    }
+    assert without_listener(config("EXTERNAL://:9092", more=own)) == ("listener.name.extrenal.ssl.keystore.location",)
 
 
 def test_they_come_from_the_environment_too() -> None:
