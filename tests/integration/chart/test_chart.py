@@ -144,6 +144,8 @@ def test_a_drain_has_its_whole_time_in_every_attempt() -> None:
         ({"redis": {"enabled": False}}, "share their leases in Redis"),
         ({"broker": {"rackFrom": "guess"}}, "rackFrom"),
         ({"brokers": {"replicas": 3}}, "brokers"),
+        ({"config": {"listeners": "PLAINTEXT://:9092"}}, "listeners is not a key for config"),
+        ({"gateway": {"config": {"advertised.listeners": "A://a:1"}}}, "listeners is not a key for gateway.config"),
         ({"gateway": {"service": {"type": "NodePort"}}}, "gateway.service.type"),
     ],
 )

@@ -107,6 +107,14 @@ admin.allowed.hosts={{ $name }}-admin,{{ $name }}-admin.{{ .Release.Namespace }}
 {{- if not (has .Values.broker.rackFrom (list "node" "label" "none")) }}
 {{- fail "broker.rackFrom is none of node, label, none" }}
 {{- end }}
+{{- range $of := list "" "controller" "broker" "coordinator" "quota" "gateway" }}
+{{- $config := ternary $.Values.config (get (get $.Values $of | default dict) "config") (eq $of "") }}
+{{- range $key := list "listeners" "advertised.listeners" }}
+{{- if hasKey ($config | default dict) $key }}
+{{- fail (printf "%s is not a key for %sconfig: the chart sets the one listener of its gateways, by gateway.port and gateway.advertisedHost" $key (ternary "" (printf "%s." $of) (eq $of ""))) }}
+{{- end }}
+{{- end }}
+{{- end }}
 {{- end }}
 
 {{- define "tailrace.affinity" -}}
