@@ -50,7 +50,7 @@ def parse(arguments: Sequence[str], environ: Mapping[str, str]) -> UpOptions:
     settings = defaults(given.brokers, environ) | dict(_pair(parser, item) for item in given.set)
     if given.secure and given.insecure:
         parser.error("--secure and --insecure exclude each other")
-    names_listeners = "listeners" in settings or "KAFKA_LISTENERS" in environ
+    names_listeners = "listeners" in settings or bool(environ.get("KAFKA_LISTENERS"))
     for option, value in (("--listen", given.listen), ("--port", given.port), ("--advertise", given.advertise)):
         if names_listeners and value is not None:
             parser.error(f"{option} is of one listener, and listeners names them all")
@@ -118,7 +118,7 @@ def defaults(brokers: int, environ: Mapping[str, str]) -> dict[str, str]:
         chosen["min.insync.replicas"] = "2"
     elif brokers > 1:
         chosen["transaction.state.log.min.isr"] = "1"
-    return {key: value for key, value in chosen.items() if f"KAFKA_{key.replace('.', '_').upper()}" not in environ}
+    return {key: value for key, value in chosen.items() if not environ.get(f"KAFKA_{key.replace('.', '_').upper()}")}
 
 
 def _parser(environ: Mapping[str, str]) -> argparse.ArgumentParser:

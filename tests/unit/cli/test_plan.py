@@ -112,6 +112,14 @@ def test_the_first_member_of_a_group_waits_a_moment_for_others_unless_the_user_s
     assert key not in options.parse((), environ).settings
 
 
+@pytest.mark.parametrize("key", ["KAFKA_LISTENERS", "KAFKA_MIN_INSYNC_REPLICAS"])
+def test_an_empty_variable_counts_as_none(key: str) -> None:
+    arguments = ("--listen", "127.0.0.2", "--brokers", "3")
+    chosen = options.parse(arguments, {key: "", "XDG_DATA_HOME": "/home/me/.local/share"})
+    assert chosen == parsed(*arguments)
+    assert chosen.listen == ("127.0.0.2",)
+
+
 def test_what_the_user_says_of_copies_stands() -> None:
     told = parsed("--brokers", "3", "--set", "min.insync.replicas=1").settings
     assert (told["default.replication.factor"], told["min.insync.replicas"]) == ("3", "1")
