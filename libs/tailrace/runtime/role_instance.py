@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 # How long a thread that computes may keep the interpreter from the event loop; Python's own interval is 5 ms.
 _SWITCH_SECONDS = 0.0002
-_WHERE_CHARS = 200
+_REPR_CHARS = 200
 
 
 class Reporter(Protocol):
@@ -111,9 +111,13 @@ def limit_unraisable(environment: Environment) -> None:
     ignored = SeldomWarning(environment.log, environment.clock.monotonic_ms, "exception ignored")
 
     def say(unraisable: sys.UnraisableHookArgs) -> None:
-        ignored.say(why=printable(repr(unraisable.exc_value)), where=printable(repr(unraisable.object)[:_WHERE_CHARS]))
+        ignored.say(why=lambda: _short(unraisable.exc_value), where=lambda: _short(unraisable.object))
 
     sys.unraisablehook = say
+
+
+def _short(thing: object) -> str:
+    return printable(repr(thing)[:_REPR_CHARS])
 
 
 @contextlib.asynccontextmanager

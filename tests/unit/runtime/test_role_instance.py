@@ -48,3 +48,23 @@ def test_clients_that_ask_for_no_name_are_refused_and_fill_no_log(
             server.do_handshake()
     assert len(log.calls) == LINES
     assert "UnicodeDecodeError" in log.calls[0].kwargs["why"]
+
+
+class Long:
+    """Something whose text is long, and that cannot be deleted."""
+
+    def __repr__(self) -> str:
+        return "long" * 1_000
+
+    def __del__(self) -> None:
+        raise ValueError("wrong" * 1_000)
+
+
+def test_what_cannot_be_raised_is_told_in_short(monkeypatch: pytest.MonkeyPatch) -> None:
+    log: Any = CapturingLogger()
+    monkeypatch.setattr(sys, "unraisablehook", sys.unraisablehook)  # restored afterwards
+    limit_unraisable(SimpleNamespace(log=log, clock=ManualClock()))  # type: ignore[arg-type]
+    Long()
+    (said,) = log.calls
+    assert said.kwargs["why"].startswith("ValueError('wrong") and len(said.kwargs["why"]) == 200
+    assert len(said.kwargs["where"]) <= 200

@@ -22,7 +22,7 @@ class SeldomWarning:
         self._left_out = 0
 
     def say(self, **fields: object) -> None:
-        """Writes the line, or counts it."""
+        """Writes the line, or counts it; a field that can be called is made for a line that is written."""
         now_ms = self._now_ms()
         if now_ms >= self._until_ms:
             self._until_ms, self._lines = now_ms + EVERY_MS, 0
@@ -32,4 +32,5 @@ class SeldomWarning:
             return
         left_out, self._left_out = self._left_out, 0
         more = {"more_since_the_last_line": left_out} if left_out else {}
-        self._log.warning(self._event, **fields, **more)
+        made = {name: value() if callable(value) else value for name, value in fields.items()}
+        self._log.warning(self._event, **made, **more)
