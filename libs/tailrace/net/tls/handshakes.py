@@ -10,7 +10,7 @@ import asyncio
 import contextlib
 import socket
 import ssl
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable
 
 from structlog.typing import FilteringBoundLogger
@@ -58,6 +58,7 @@ class Handshakes:
         self._contexts = contexts
         self._refusals = SeldomWarning(log, clock.monotonic_ms, "TLS connection refused")
         self._open: dict[Handshake, None] = {}  # oldest first
+        self._hosts: Counter[str] = Counter()  # of `_open`
         self._ready: deque[Handshake] = deque()
         self._turning = False
 
@@ -66,7 +67,7 @@ class Handshakes:
 
     def count_of(self, host: str) -> int:
         """How many of a client's address are under way."""
-        return sum(Address.parse(handshake.client).host == host for handshake in self._open)
+        return self._hosts[host]
 
     @property
     def counts(self) -> tuple[int, int]:
@@ -77,6 +78,7 @@ class Handshakes:
         """Takes an accepted non-blocking socket; `done` is called once it encrypts, never if it is refused."""
         handshake = Handshake(self, EncryptedSocket(sock, self._contexts.current()), client, done)
         self._open[handshake] = None
+        self._hosts[handshake.host] += 1
         handshake.wait()
         if len(self._open) > HANDSHAKES_MAX:
             self._oldest_gives_way()
@@ -116,7 +118,10 @@ class Handshakes:
 
     def over(self, handshake: Handshake, refused: str = "") -> None:
         """It has ended; a refusal has a reason, and one line of the log, but not each of a storm of them."""
-        self._open.pop(handshake, None)
+        del self._open[handshake]
+        self._hosts[handshake.host] -= 1
+        if not self._hosts[handshake.host]:
+            del self._hosts[handshake.host]
         if refused:
             self.failed_count += 1
             self._refusals.say(client=handshake.client, why=refused)
@@ -151,6 +156,7 @@ class Handshake:
 
     def __init__(self, owner: Handshakes, sock: EncryptedSocket, client: str, done: Done) -> None:
         self.client = client
+        self.host = Address.parse(client).host
         self._owner = owner
         self._sock = sock
         self._done = done

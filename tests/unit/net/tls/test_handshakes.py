@@ -85,6 +85,18 @@ async def test_a_client_has_the_name_of_its_certificate_and_without_one_none(
     assert not len(world.handshakes) and world.handshakes.done_count == 2
 
 
+async def test_handshakes_are_counted_by_address(settings: TlsSettings) -> None:
+    async with running(settings) as world:
+        writers = [(await world.connect(local_addr=(host, 0)))[1] for host in ("127.0.0.1", "127.0.0.2", "127.0.0.1")]
+        await turns_until(lambda: len(world.handshakes) == 3)
+        assert [world.handshakes.count_of(f"127.0.0.{last}") for last in (1, 2, 3)] == [2, 1, 0]
+        for writer in writers[:2]:
+            writer.close()
+        await turns_until(lambda: len(world.handshakes) == 1)
+        assert [world.handshakes.count_of(f"127.0.0.{last}") for last in (1, 2, 3)] == [1, 0, 0]
+        writers[2].close()
+
+
 @pytest.mark.parametrize("sent", [b"", b"\x16", b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03"])
 async def test_who_is_silent_or_stops_is_closed_in_time(settings: TlsSettings, sent: bytes) -> None:
     async with running(settings, deadline_ms=40) as world:
