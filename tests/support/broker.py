@@ -24,7 +24,7 @@ from tailrace.net.authentication.client import log_in
 from tailrace.net.authentication.secret import Secret
 from tailrace.net.background import in_background
 from tailrace.net.client import Client
-from tailrace.net.identity import Identity
+from tailrace.net.identity import COORDINATOR_CLIENT_ID, Identity
 from tailrace.net.metadata.follower import Subscriber
 from tailrace.records.record import Record, build
 from tailrace.runtime.clock import SystemClock
@@ -121,7 +121,7 @@ def image(**configs: str) -> MetadataImage:
 
 
 class Running:
-    """A broker, its follower twin, and clients: `service` is another Tailrace service, `client` a relayed one."""
+    """A broker, its follower twin, and clients: `service` is a coordinator, `client` a relayed one."""
 
     def __init__(
         self,
@@ -140,7 +140,7 @@ class Running:
         self.environment = environment
         self.address: Any = listener.server.addresses[-1]
         self.client_address: Address | None = None  # with gateway.advertise=brokers
-        self.service = Client(self.address, "service", login=SECRET)
+        self.service = Client(self.address, COORDINATOR_CLIENT_ID, login=SECRET)
         self.client = Client(self.address, "client", CLIENT, SECRET)
 
     def again(self) -> Running:

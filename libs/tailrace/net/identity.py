@@ -9,6 +9,7 @@ from tailrace.net.address import Address
 from tailrace.net.node_names import has_node_id, name_of
 
 ANONYMOUS = "User:ANONYMOUS"
+COORDINATOR_CLIENT_ID = "tailrace-coordinator"  # tells a coordinator from the other services
 
 
 def user_of(principal: str) -> str:

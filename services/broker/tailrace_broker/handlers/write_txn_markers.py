@@ -1,9 +1,9 @@
 """WriteTxnMarkers v1-2 (KIP-98): the outcome of transactions, written into the partitions that are led here.
 
-From transaction coordinators, and from admins who end a hanging transaction (KIP-664, see transactions/abort.py). v2:
-the transaction version, from 2 on a marker's epoch must be above the producer's (KIP-1228). All markers of a request
-for one partition are appended with one write; each is answered when all in-sync replicas have it, or after
-request.timeout.ms. A replica that is not here is UNKNOWN_TOPIC_OR_PARTITION, one that is not led here
+From transaction coordinators, and from admins and the REST API, which end a hanging transaction (KIP-664, see
+transactions/abort.py). v2: the transaction version, from 2 on a marker's epoch must be above the producer's (KIP-1228).
+All markers of a request for one partition are appended with one write; each is answered when all in-sync replicas have
+it, or after request.timeout.ms. A replica that is not here is UNKNOWN_TOPIC_OR_PARTITION, one that is not led here
 NOT_LEADER_OR_FOLLOWER. A coordinator epoch above what the controller gave, as far as this broker has heard, is
 TRANSACTION_COORDINATOR_FENCED: the coordinator sends the marker again.
 
@@ -21,6 +21,7 @@ from tailrace.log.segment.transactions import Marker, marker_batch
 from tailrace.net.address import Address
 from tailrace.net.client import Disconnected
 from tailrace.net.context import Context
+from tailrace.net.identity import COORDINATOR_CLIENT_ID
 from tailrace.records.batch import WritableBytes
 from tailrace.records.markers import ABORT, COMMIT
 from tailrace.wire.malformed import Malformed
@@ -84,10 +85,11 @@ async def handle(
     clock: Clock,
 ) -> WriteTxnMarkersResponse:
     """One row for each marker and partition."""
-    if context.connection.session.is_service:
+    is_service = context.connection.session.is_service
+    if is_service and context.client_id == COORDINATOR_CLIENT_ID:
         latest = _latest_epoch(follower.image)
     else:
-        latest = await _check_abort(request, topics, coordinators)
+        latest = await _check_abort(request, topics, coordinators, only_hanging=is_service)
     found, results = Sorted({}, {}), []
     for marker in request.markers:
         answered = []
@@ -108,12 +110,17 @@ async def handle(
     return WriteTxnMarkersResponse(markers=results)
 
 
-async def _check_abort(request: WriteTxnMarkersRequest, topics: Topics, coordinators: Coordinators) -> int:
-    """The coordinator epoch of what a client asks; a partition that is not led here is refused with the other rules."""
+async def _check_abort(
+    request: WriteTxnMarkersRequest, topics: Topics, coordinators: Coordinators, *, only_hanging: bool
+) -> int:
+    """The coordinator epoch of what a client or gateway asks.
+
+    A partition that is not led here is refused with the other rules.
+    """
     marker, topic, index = check_request(request)
     partition, _ = topics.leading(topic.encode(), index, by_id=False)
     if partition is not None:
-        await check_abort(partition, marker, coordinators)
+        await check_abort(partition, marker, coordinators, only_hanging=only_hanging)
     return int(marker.coordinator_epoch)
 
 

@@ -2,7 +2,7 @@
 
 Without these rules a marker of a made-up coordinator epoch would undo a commit that the producer was told of: the
 partition refuses the coordinator's own marker after it. An open transaction of which no coordinator knows hangs; one
-that is ongoing is aborted on this partition only, as in Apache Kafka.
+that is ongoing is aborted on this partition only, as in Apache Kafka. The gateway's REST API ends what hangs alone.
 """
 
 from __future__ import annotations
@@ -35,10 +35,12 @@ def check_request(request: WriteTxnMarkersRequest) -> tuple[TxnMarker, str, int]
     return marker, topic.name, topic.partition_indexes[0]
 
 
-async def check_abort(partition: Partition, marker: TxnMarker, coordinators: AllCoordinators | None) -> None:
+async def check_abort(
+    partition: Partition, marker: TxnMarker, coordinators: AllCoordinators | None, *, only_hanging: bool
+) -> None:
     """Raises ApiError unless the marker ends an open transaction that no coordinator has decided.
 
-    COORDINATOR_NOT_AVAILABLE while that cannot be known.
+    COORDINATOR_NOT_AVAILABLE while that cannot be known. only_hanging: an ongoing one is refused, too.
     """
     first_offset = _open_offset(partition, marker)
     if coordinators is None:
@@ -47,9 +49,9 @@ async def check_abort(partition: Partition, marker: TxnMarker, coordinators: All
         known = await coordinated(coordinators, [marker.producer_id])
     except (Disconnected, TimeoutError, Malformed) as failed:
         raise ApiError(ErrorCode.COORDINATOR_NOT_AVAILABLE, str(failed)) from failed
-    state = known.get(Place(partition.topic, partition.index, marker.producer_id), ONGOING)
-    if state != ONGOING:
-        raise ApiError(ErrorCode.INVALID_TXN_STATE, f"its coordinator has decided the transaction: {state}")
+    state = known.get(Place(partition.topic, partition.index, marker.producer_id))
+    if state is not None and (only_hanging or state != ONGOING):
+        raise ApiError(ErrorCode.INVALID_TXN_STATE, f"its coordinator has the transaction: {state}")
     if _open_offset(partition, marker) != first_offset:
         raise ApiError(ErrorCode.INVALID_TXN_STATE, "the transaction has ended meanwhile")
 

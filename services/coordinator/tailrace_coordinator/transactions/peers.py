@@ -11,13 +11,13 @@ from tailrace.metadata.image import BrokerImage, MetadataImage
 from tailrace.net.address import Address
 from tailrace.net.authentication.secret import Secret
 from tailrace.net.client import Client, Disconnected
+from tailrace.net.identity import COORDINATOR_CLIENT_ID
 from tailrace.net.members.endpoints import address_of
 from tailrace.net.members.shards import coordinators, owner_address, shard_of
 from tailrace.wire.codec import Malformed
 from tailrace.wire.messages import ApiMessage, InitProducerIdRequest
 
 AWAY = (Disconnected, TimeoutError, Malformed)
-_CLIENT_ID = "tailrace-coordinator"
 _PRODUCER_ID_VERSION = 4
 _PRODUCER_ID_TIMEOUT_MS = 5_000
 
@@ -39,7 +39,7 @@ class Peers:
         client = self._clients.get((address, lane))
         if client is None:
             self._forget_those_gone()
-            client = self._clients[address, lane] = Client(address, _CLIENT_ID, login=self._secret)
+            client = self._clients[address, lane] = Client(address, COORDINATOR_CLIENT_ID, login=self._secret)
         return await client.ask(request, version=version, timeout_ms=timeout_ms)
 
     def broker(self, broker_id: int) -> Address | None:

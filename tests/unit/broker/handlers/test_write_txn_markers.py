@@ -8,9 +8,11 @@ from typing import Any
 
 import pytest
 
+from support.broker import SECRET
 from support.stub_coordinator import data, marker, produce, with_coordinator, write_markers
 from tailrace.errors import ErrorCode
 from tailrace.log.segment.transactions import read_marker
+from tailrace.net.client import Client
 from tailrace.records.batch import read_header, split
 from tailrace.records.markers import ABORT, COMMIT
 from tailrace.wire.messages import WriteTxnMarkersRequest
@@ -195,6 +197,26 @@ async def test_a_client_does_not_end_what_its_coordinator_has_decided(tmp_path: 
         stub.whole = E.COORDINATOR_LOAD_IN_PROGRESS
         assert await write_markers(broker, marker(commit=False)) == [{("t", 0): E.COORDINATOR_NOT_AVAILABLE}]
         assert markers_of(broker) == []
+
+
+async def test_a_gateway_ends_what_hangs_and_nothing_that_a_coordinator_has_open(tmp_path: Path) -> None:
+    async with with_coordinator(tmp_path) as (broker, stub):
+        await produce(broker, data())
+        gateway = broker.service = Client(broker.address, "tailrace-rest", login=SECRET)
+        try:
+            stub.transactions[7] = ("Ongoing", [("t", 0)])
+            assert await write_markers(broker, marker(commit=False), version=1) == [{("t", 0): E.INVALID_TXN_STATE}]
+            assert await write_markers(broker, marker()) == [{("t", 0): E.CLUSTER_AUTHORIZATION_FAILED}]
+            stub.whole = E.COORDINATOR_LOAD_IN_PROGRESS
+            silent = await write_markers(broker, marker(commit=False), version=1)
+            assert silent == [{("t", 0): E.COORDINATOR_NOT_AVAILABLE}]
+            assert markers_of(broker) == []
+            stub.whole, stub.transactions = 0, {}
+            for code in (0, E.INVALID_TXN_STATE):
+                assert await write_markers(broker, marker(commit=False), version=1) == [{("t", 0): code}]
+            assert markers_of(broker) == [(7, 0, ABORT, 0)]
+        finally:
+            await gateway.close()
 
 
 @pytest.mark.parametrize("code", [E.COORDINATOR_LOAD_IN_PROGRESS, E.NOT_COORDINATOR, E.MESSAGE_TOO_LARGE])

@@ -26,7 +26,7 @@ from tailrace.wire.messages import (
     WriteTxnMarkersRequest,
 )
 from tailrace_gateway.rest.backend import SPARE_TIMEOUT_MS, AdminBackend
-from tailrace_gateway.rest.errors import check, not_found, plain
+from tailrace_gateway.rest.errors import RestError, check, not_found, plain
 
 _MARKERS_VERSION = 1
 _ABORT = False
@@ -126,7 +126,7 @@ async def abort(backend: AdminBackend, partition: TopicPartition, producer_id: i
     if found is None:
         raise not_found(f"{topic}-{index} has no open transaction of producer {producer_id} from {start_offset} on.")
     if not found.is_hanging:
-        raise plain(HTTPStatus.CONFLICT, f"The transaction of producer {producer_id} in {topic}-{index} does not hang.")
+        raise _not_hanging(partition, producer_id)
     described = await backend.producers(leader, topic, index)
     check(described.error_code, described.error_message)
     epochs = (one.coordinator_epoch for one in described.producers() if one.producer_id == producer_id)
@@ -141,4 +141,11 @@ async def abort(backend: AdminBackend, partition: TopicPartition, producer_id: i
     written = await backend.ask_broker(leader, WriteTxnMarkersRequest(markers=[asked]), _MARKERS_VERSION)
     for result in written.markers:
         for row in (row for topic_rows in result.topics for row in topic_rows.partitions):
+            if row.error_code == ErrorCode.INVALID_TXN_STATE:  # what the broker has listed may be a minute old
+                raise _not_hanging(partition, producer_id)
             check(row.error_code)
+
+
+def _not_hanging(partition: TopicPartition, producer_id: int) -> RestError:
+    topic, index = partition
+    return plain(HTTPStatus.CONFLICT, f"The transaction of producer {producer_id} in {topic}-{index} does not hang.")

@@ -149,3 +149,22 @@ async def test_a_transaction_that_a_coordinator_may_have_open_is_not_aborted(
         "The transaction of producer 7 in t-0 does not hang.",
     )
     assert not [one for _, one in backend.asked if isinstance(one, WriteTxnMarkersRequest)]
+
+
+async def test_a_transaction_that_is_coordinated_by_the_time_it_is_to_be_aborted_does_not_hang(
+    http: httpx.AsyncClient, backend: MemoryBackend
+) -> None:
+    backend.set_topic("t", 1)
+    place: Any = {"topic_name": "t", "partition_index": 0, "producer_id": 7, "producer_epoch": 2, "start_offset": 9}
+    backend.opened[0] = [OPEN(**place, is_late=True, is_hanging=True)]
+    backend.described = PartitionProducers(0, 0, rows=pack([DescribedProducer(7, 2, 0, 0, 5, 9)]))
+    ask = backend.ask_broker
+
+    async def refusing(node_id: int, message: Any, *others: Any, **options: Any) -> Any:
+        answer = await ask(node_id, message, *others, **options)
+        if isinstance(message, WriteTxnMarkersRequest):
+            answer.markers[0].topics[0].partitions[0].error_code = int(ErrorCode.INVALID_TXN_STATE)
+        return answer
+
+    backend.ask_broker = refusing  # type: ignore[method-assign]
+    assert (await http.post(ABORT, json={"producer_id": 7, "start_offset": 9})).status_code == 409
