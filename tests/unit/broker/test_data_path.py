@@ -342,6 +342,35 @@ async def test_an_older_shard_epoch_is_fenced_also_after_a_restart(tmp_path: Pat
         assert broker.broker.lookups.count == 1
 
 
+@pytest.mark.parametrize(
+    ("failed", "code"), [(False, ErrorCode.NOT_LEADER_OR_FOLLOWER), (True, ErrorCode.KAFKA_STORAGE_ERROR)]
+)
+async def test_a_search_for_the_last_barrier_that_says_nothing_lets_no_older_owner_in(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, failed: bool, code: ErrorCode
+) -> None:
+    async with running(tmp_path) as broker:
+        give_shard(broker, 7)
+        assert (await fence(broker, 7)).barrier_offset == 0
+    async with running(tmp_path) as broker:
+        broker.follower.stale = True
+        find = broker.broker.lookups.find
+
+        async def found_by_another_leader(search: Any) -> Any:
+            found = await find(search)
+            if failed:
+                raise OSError
+            topic = broker.follower.image.topics["__consumer_offsets"]
+            (shard,) = topic.partitions
+            led = replace(topic, partitions=(replace(shard, leader_epoch=shard.leader_epoch + 1),))
+            broker.follower.move(topics={**broker.follower.image.topics, topic.name: led})
+            return found
+
+        monkeypatch.setattr(broker.broker.lookups, "find", found_by_another_leader)
+        assert (await fence(broker, 5)).error_code == code
+        monkeypatch.undo()
+        assert (await fence(broker, 5)).error_code == ErrorCode.NOT_COORDINATOR
+
+
 async def test_a_shards_append_lands_only_where_its_owner_believes_the_log_ends(tmp_path: Path) -> None:
     async with running(tmp_path) as broker:
         give_shard(broker, 7)

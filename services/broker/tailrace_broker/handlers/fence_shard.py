@@ -107,8 +107,11 @@ async def _learn(partition: Partition, lookups: Lookups) -> None:
         shard_epoch = await lookups.find(BarrierSearch(partition.log))
     except LogChanged:
         raise ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER) from None
-    if partition.leader_epoch == leader_epoch:
-        partition.shard_epoch = max(0, shard_epoch)
+    except OSError as failed:
+        raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR, str(failed)) from failed
+    if partition.leader_epoch != leader_epoch:
+        raise ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+    partition.shard_epoch = max(0, shard_epoch)
 
 
 async def _news(partition: Partition, shard_epoch: int, follower: MetadataFollower) -> None:
