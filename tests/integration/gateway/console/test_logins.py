@@ -141,3 +141,23 @@ def test_a_user_is_made_and_may_what_an_acl_says_and_no_more(
     page.locator("dialog").get_by_role("button", name="Delete", exact=True).click()
     done(admin, "User alice is deleted.")
     until(lambda: status_of(admin, "GET", "users/alice") == 404 or None, "the user is gone")
+
+
+def test_a_user_is_told_which_acls_win_and_that_it_is_about_to_delete_itself(
+    cluster: Cluster, log_in: Callable[[str, str], Window]
+) -> None:
+    admin = log_in("admin", (cluster.data_dir / "clients" / "admin.password").read_text().strip())
+    page = admin.go("users")
+    page.get_by_role("button", name="Delete admin").click()
+    page.get_by_text("This is the user that you are.").wait_for()
+    page.keyboard.press("Escape")
+    page.get_by_role("button", name="Change the password of admin").click()
+    page.get_by_text("You will log in anew with it.").wait_for()
+    script = """async (hosts) => {
+        const { winners } = await import("/static/console/pages/users/meaning.js");
+        const topic = { resource_type: "TOPIC", resource_name: "o", pattern_type: "LITERAL" };
+        const acl = (host, permission) => ({ ...topic, host, permission, principal: "User:a", operation: "READ" });
+        return hosts.map(([allowed, denied]) => winners(acl(allowed, "ALLOW"), [acl(denied, "DENY")]).length);
+    }"""
+    one, other = "10.0.0.1", "10.0.0.2"
+    assert page.evaluate(script, [[one, one], [one, "*"], ["*", one], [one, other]]) == [1, 1, 1, 0]

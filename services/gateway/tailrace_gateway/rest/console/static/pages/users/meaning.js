@@ -37,7 +37,7 @@ export function matches(acl, type, name) {
 // ACLs that forbid some of what this one allows: they win.
 export function winners(acl, acls) {
   if (acl.permission === "DENY") return [];
-  return acls.filter((other) => other.permission === "DENY" && other.resource_type === acl.resource_type && [acl.principal, "User:*"].includes(other.principal) && (other.operation === "ALL" || acl.operation === "ALL" || other.operation === acl.operation) && overlaps(acl, other));
+  return acls.filter((other) => other.permission === "DENY" && other.resource_type === acl.resource_type && [acl.principal, "User:*"].includes(other.principal) && (other.operation === "ALL" || acl.operation === "ALL" || other.operation === acl.operation) && (acl.host === other.host || [acl.host, other.host].includes("*")) && overlaps(acl, other));
 }
 
 function overlaps(a, b) {

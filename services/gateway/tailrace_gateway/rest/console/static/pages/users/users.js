@@ -63,7 +63,7 @@ function ChangePassword({ name, onClose }) {
     return `The password of ${name} is changed.`;
   }
   return html`<${ActionDialog} title="Change the password of ${name}" verb="Change" ready=${Boolean(first && first === second)} twins=${[["REST", curl("PUT", path, { password: SECRET })], ["CLI", cli]]} act=${act} onClose=${onClose}>
-    <p>Connections that are open stay.${name === userName() && " You will log in anew with it."}</p>
+    <p>Connections that are open stay.${`User:${name}` === userName() && " You will log in anew with it."}</p>
     <${Passwords} first=${first} second=${second} onFirst=${setFirst} onSecond=${setSecond} />
   </${ActionDialog}>`;
 }
@@ -76,7 +76,7 @@ function DeleteUser({ name, onClose }) {
     return `User ${name} is deleted.`;
   }
   return html`<${ActionDialog} title="Delete ${name}" verb="Delete" danger ready=${typed === name} twins=${[["REST", curl("DELETE", path)], ["CLI", shell("tailrace", "user", "delete", name, "--yes")]]} act=${act} onClose=${onClose}>
-    <p>It can log in no more. Connections that are open stay, and so do its ACLs.${name === userName() && html` <strong class="bad">This is the user that you are.</strong>`}</p>
+    <p>It can log in no more. Connections that are open stay, and so do its ACLs.${`User:${name}` === userName() && html` <strong class="bad">This is the user that you are.</strong>`}</p>
     <${Field} label="Type the user's name"><input autocomplete="off" value=${typed} onInput=${(event) => setTyped(event.target.value)} /></${Field}>
   </${ActionDialog}>`;
 }
