@@ -31,6 +31,7 @@ class BrokerState:
     leaders: int
     replicas: int
     in_sync: int
+    leaving: int  # replicas on their way to other brokers
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +66,7 @@ def min_isr_of(image: MetadataImage, topic: str, replicas: int, default: int) ->
 
 def state_of(image: MetadataImage, min_insync_replicas: int) -> ClusterState:
     """The state of an image; min_insync_replicas is what brokers' files say, where nothing else does."""
-    led, held, synced = Counter[int](), Counter[int](), Counter[int]()
+    led, held, synced, leaving = Counter[int](), Counter[int](), Counter[int](), Counter[int]()
     lists: dict[str, list[Partition]] = {
         name: [] for name in ("offline", "under_replicated", "under_min_isr", "at_min_isr", "not_preferred", "moving")
     }
@@ -79,11 +80,13 @@ def state_of(image: MetadataImage, min_insync_replicas: int) -> ClusterState:
             led[partition.leader] += 1
             held.update(partition.replicas)
             synced.update(partition.isr)
+            if partition.removing_replicas:
+                leaving.update(partition.removing_replicas)
             for word in _words(partition, min_isr):
                 lists[word].append((name, index))
     return ClusterState(
         brokers=tuple(
-            BrokerState(node, status_of(broker), broker.rack, led[node], held[node], synced[node])
+            BrokerState(node, status_of(broker), broker.rack, led[node], held[node], synced[node], leaving[node])
             for node, broker in sorted(image.brokers.items())
         ),
         topics=len(image.topics),

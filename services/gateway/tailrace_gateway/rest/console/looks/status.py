@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections import Counter
 from typing import Final, NamedTuple
 
 from tailrace.errors import ApiError, ErrorCode
@@ -28,11 +27,10 @@ _REQUIRED: Final = ("coordinator",)  # roles without which clients fail
 
 
 class _Known(NamedTuple):
-    """What an image says; leaving: by broker the partitions that are on their way to others."""
+    """What an image says."""
 
     image: MetadataImage
     state: ClusterState
-    leaving: Counter[int]
 
 
 class StatusLook:
@@ -46,14 +44,12 @@ class StatusLook:
         image = self._backend.image()
         if self._known is None or self._known.image is not image:
             state = await self._backend.state()
-            parts = (image.partition(*key) for key in state.reassigning)
-            leaving = Counter(node for part in parts if part is not None for node in part.removing_replicas)
-            self._known = _Known(image, state, leaving)
+            self._known = _Known(image, state)
         return self._known
 
     async def look(self) -> LookResult:
         """One row for the cluster, for each broker, service and troubled log directory, each count and each move."""
-        backend, (_, state, leaving) = self._backend, await self._state()
+        backend, (_, state) = self._backend, await self._state()
         live = [row.broker_id for row in state.brokers if row.status != BrokerStatus.FENCED]
         moving = state.reassigning[:MOVES_MAX]
         troubled, silent, copied = await asyncio.gather(
@@ -76,7 +72,7 @@ class StatusLook:
                 "leaders": broker.leaders,
                 "replicas": broker.replicas,
                 "in_sync": broker.in_sync,
-                "leaving": leaving[broker.broker_id],
+                "leaving": broker.leaving,
             }
         for (role, number), service in sorted(image.services.items()):
             row: Row = {"role": role, "id": number, "silent": (role, service.service_id) in silent}

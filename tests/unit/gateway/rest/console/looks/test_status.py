@@ -6,10 +6,12 @@ from typing import Any
 
 import pytest
 
+from support.authorizers import Recorder
 from support.rest_backend import MemoryBackend
 from tailrace.errors import ApiError, ErrorCode
 from tailrace.metadata.image import PartitionImage
 from tailrace_gateway.cluster_state import ClusterState
+from tailrace_gateway.rest.access.permitted import PermittedAdmin
 from tailrace_gateway.rest.console.looks.status import ANSWER_MS, LOOK_MS, NAMED_MAX, StatusLook, log_dirs
 
 NAMED_WITHIN_MS = 6_000
@@ -78,3 +80,13 @@ async def test_the_partitions_that_leave_a_broker_are_counted() -> None:
     rows = (await StatusLook(backend).look()).rows
     assert [rows[f"broker:{node}"]["leaving"] for node in (0, 1)] == [1, 0]
     assert (rows["move:orders-0"]["topic"], rows["move:orders-0"]["partition"]) == ("orders", 0)
+
+
+async def test_the_partitions_that_leave_a_broker_are_counted_with_those_of_topics_that_are_not_shown() -> None:
+    backend = MemoryBackend(brokers=2)
+    backend.set_partitions(
+        "orders", PartitionImage((0, 1), (0,), 0, 0, 0, adding_replicas=(1,), removing_replicas=(0,))
+    )
+    authorizer = Recorder(lambda asked: asked[0] == "DESCRIBE" and asked[1] == "CLUSTER")
+    rows = (await StatusLook(PermittedAdmin(backend, authorizer, "User:alice", "127.0.0.1")).look()).rows
+    assert rows["broker:0"]["leaving"] == 1
