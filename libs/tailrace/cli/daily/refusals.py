@@ -74,6 +74,8 @@ def reason(error: Disconnected) -> str:
     cause = error.__cause__
     if isinstance(cause, ssl.SSLError):
         return f"{said(cause)}; --command-config says how to connect"
+    if isinstance(cause, UnicodeError):
+        return "it is not a host name; --bootstrap names another cluster"
     if isinstance(cause, OSError) and cause.strerror:
         return f"{cause.strerror}; --bootstrap names another cluster"
     return (

@@ -43,9 +43,10 @@ async def probe(at: Address, tls: ssl.SSLContext | None) -> Probed:
     try:
         found = await asyncio.get_running_loop().getaddrinfo(at.host, at.port, type=socket.SOCK_STREAM)
     except (OSError, UnicodeError) as unknown:  # IDNA refuses a..b
+        why = unknown.strerror if isinstance(unknown, OSError) else "it is not a host name"
         return Probed(
             trouble=Trouble(
-                f"the name {at.host} is not known on this machine ({getattr(unknown, 'strerror', unknown)})",
+                f"the name {at.host} is not known on this machine ({why})",
                 "Use a name that its DNS or /etc/hosts has",
             )
         )

@@ -180,3 +180,12 @@ def test_the_cluster_of_the_default_directory_is_known_by_its_process(
 def test_the_line_about_a_command_in_the_help_needs_no_import() -> None:
     said = CliRunner().invoke(app, ["--help"]).output
     assert all(f"  {name} " in said for name in COMMANDS)
+
+
+@pytest.mark.parametrize("command", ["topic list", "status"])
+def test_a_bootstrap_address_without_a_host_name_is_said_to_be_so(command: str) -> None:
+    done = CliRunner().invoke(app, [*command.split(), "--bootstrap", "a..b:9092"])
+    assert (done.exit_code, "a..b:9092: it is not a host name; --bootstrap names another cluster" in done.output) == (
+        1,
+        True,
+    )

@@ -72,6 +72,8 @@ async def test_a_port_that_nothing_listens_at_and_a_name_that_is_none() -> None:
     refused = (await probe(Address("127.0.0.1", port), None)).trouble
     unknown = (await probe(Address("no-such-host.invalid", port), None)).trouble
     no_name = (await probe(Address("a..b", port), None)).trouble
-    assert no_name is not None and no_name.sentence.startswith("the name a..b is not known")
+    assert (
+        no_name is not None and no_name.sentence == "the name a..b is not known on this machine (it is not a host name)"
+    )
     assert refused is not None and refused.sentence == f"nothing listens at 127.0.0.1:{port}"
     assert unknown is not None and unknown.sentence.startswith("the name no-such-host.invalid is not known")
