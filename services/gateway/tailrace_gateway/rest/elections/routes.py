@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
+from http import HTTPStatus
 from typing import Annotated, Literal
 
 from fastapi import APIRouter, Response
 from pydantic import BaseModel, Field
 
-from tailrace.metadata.moves import Partition
 from tailrace.wire.apis import ApiKey
 from tailrace_gateway.rest.elections import kafka as elections
-from tailrace_gateway.rest.errors import translate, unknown_topic
+from tailrace_gateway.rest.errors import plain, translate
 from tailrace_gateway.rest.groups.models import SomePartitions
+from tailrace_gateway.rest.groups.named_partitions import named_partitions
 from tailrace_gateway.rest.limits import LimitedRoute
 from tailrace_gateway.rest.models import Listing, Rows, Wanted
 from tailrace_gateway.rest.scope import ClusterScope, InCluster
@@ -21,10 +23,13 @@ router = APIRouter(route_class=LimitedRoute, prefix="/v3/clusters/{cluster_id}",
 
 
 class NewElection(Wanted):
-    """Without topics: all partitions. UNCLEAN elects any live replica where none leads: records may be lost."""
+    """Without topics: all partitions, with UNCLEAN only if force=true.
+
+    UNCLEAN elects any live replica where none leads: records may be lost.
+    """
 
     election_type: Literal["PREFERRED", "UNCLEAN"] = "PREFERRED"
-    topics: Annotated[Rows[SomePartitions], Field(default_factory=list)]
+    topics: Annotated[Rows[SomePartitions], Field(default_factory=list, min_length=1)]  # an empty list is refused
 
 
 class LeaderElection(BaseModel):
@@ -40,21 +45,18 @@ class LeaderElection(BaseModel):
 
 
 @router.post("/leaders:elect", response_model=Listing[LeaderElection])
-async def elect_leaders(scope: InCluster, wanted: NewElection) -> Response:
+async def elect_leaders(scope: InCluster, wanted: NewElection, force: bool = False) -> Response:
     """Gives partitions back to their preferred leaders, the first of their replicas; lists those that needed it."""
-    chosen = None if not wanted.topics else list(_chosen(scope, wanted.topics))
-    elected = await elections.elect(scope.backend, chosen, unclean=wanted.election_type == "UNCLEAN")
+    unclean = wanted.election_type == "UNCLEAN"
+    if unclean and not wanted.topics and not force:
+        why = "UNCLEAN without topics is about every partition, and records may be lost: name topics, or force=true."
+        raise plain(HTTPStatus.CONFLICT, why)
+    chosen = None
+    if wanted.topics:
+        image = scope.backend.cluster_image(ApiKey.ELECT_LEADERS)
+        chosen = await scope.backend.run(partial(named_partitions, image, wanted.topics))
+    elected = await elections.elect(scope.backend, chosen, unclean=unclean)
     return await scope.listed("TailraceLeaderElectionList", ("leaders:elect",), _rows(scope, elected))
-
-
-def _chosen(scope: ClusterScope, topics: list[SomePartitions]) -> Iterator[Partition]:
-    image = scope.backend.cluster_image(ApiKey.ELECT_LEADERS)
-    for some in topics:
-        topic = image.topic(some.topic_name)
-        if topic is None:
-            raise unknown_topic()
-        for index in some.partition_ids or range(len(topic.partitions)):
-            yield some.topic_name, index
 
 
 def _rows(scope: ClusterScope, elected: list[elections.Elected]) -> Iterator[LeaderElection]:

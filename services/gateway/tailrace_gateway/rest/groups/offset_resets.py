@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from http import HTTPStatus
 from typing import Final
 
@@ -15,7 +16,8 @@ from tailrace.reading.topic_regex import matching_topics
 from tailrace_gateway.rest.backend import AdminBackend
 from tailrace_gateway.rest.errors import RestError, check, plain, unknown_topic
 from tailrace_gateway.rest.groups import kafka as groups
-from tailrace_gateway.rest.groups.models import ResetWish
+from tailrace_gateway.rest.groups.models import ResetWish, SomePartitions
+from tailrace_gateway.rest.groups.named_partitions import named_partitions
 
 _OF_A_NUMBER: Final = {"OFFSET": To.OFFSET, "SHIFT": To.SHIFT}
 _OF_A_TIME: Final[Mapping[str, Callable[[str, int], int]]] = {
@@ -37,7 +39,7 @@ async def reset(backend: AdminBackend, group_id: str, wish: ResetWish, now_ms: i
         committed = await groups.committed(backend, group_id)
     try:
         wanted = _reset_of(wish, now_ms)
-        partitions = _partitions(backend.image(), wish, committed)
+        partitions = await backend.run(partial(_partitions, backend.image(), wish, committed))
         found = {at: await groups.log_offsets(backend, partitions, at) for at in wanted.timestamps}
         rows = plan(wanted, partitions, committed, found)
     except ValueError as wrong:
@@ -70,10 +72,10 @@ def _partitions(image: MetadataImage, wish: ResetWish, committed: Mapping[TopicP
     if (wish.to == "OFFSETS") is not bool(wish.offsets) or (wish.offsets and names_others):
         raise ValueError("offsets: OFFSETS takes them, and no topics")
     found = {(row.topic_name, row.partition_id) for row in wish.offsets}
-    for row in wish.topics:
-        found |= _of_topic(image, row.topic_name, row.partition_ids)
+    found |= named_partitions(image, wish.topics)
     if wish.topic_regex is not None:
-        found |= {key for name in matching_topics(wish.topic_regex, image.topics) for key in _of_topic(image, name, [])}
+        matching = matching_topics(wish.topic_regex, image.topics)
+        found |= named_partitions(image, [SomePartitions(topic_name=name) for name in matching])
     if not wish.offsets and not names_others:
         found = set(committed)
     if any(image.partition(*key) is None for key in found):
@@ -81,13 +83,6 @@ def _partitions(image: MetadataImage, wish: ResetWish, committed: Mapping[TopicP
     if not found:
         raise ValueError("the group has committed no offset; topics says which partitions are meant")
     return found
-
-
-def _of_topic(image: MetadataImage, name: str, indexes: list[int]) -> set[TopicPartition]:
-    topic = image.topic(name)
-    if topic is None:
-        raise unknown_topic()
-    return {(name, index) for index in (indexes or range(len(topic.partitions)))}
 
 
 async def _commit(backend: AdminBackend, group_id: str, offsets: Mapping[TopicPartition, int]) -> None:

@@ -51,12 +51,39 @@ async def test_only_what_is_named_is_elected(http: httpx.AsyncClient, backend: M
 
 
 async def test_an_unclean_election_is_held_where_none_leads(http: httpx.AsyncClient) -> None:
-    assert await elected(http, election_type="UNCLEAN") == {("lost", 0): (1, None)}, "the last known one"
+    topics = [{"topic_name": "lost"}]
+    assert await elected(http, election_type="UNCLEAN", topics=topics) == {("lost", 0): (1, None)}, "the last known one"
+
+
+async def test_an_unclean_election_of_every_partition_needs_one_more_word(
+    http: httpx.AsyncClient, backend: MemoryBackend
+) -> None:
+    answer = await http.post(PATH, json={"election_type": "UNCLEAN"})
+    assert (answer.status_code, backend.asked) == (409, [])
+    assert "force=true" in answer.json()["message"]
+    answer = await http.post(f"{PATH}?force=true", json={"election_type": "UNCLEAN"})
+    assert [(row["topic_name"], row["leader_id"]) for row in answer.json()["data"]] == [("lost", 1)]
+
+
+async def test_a_topic_is_expanded_once_however_often_it_is_named(
+    http: httpx.AsyncClient, backend: MemoryBackend
+) -> None:
+    topics = [{"topic_name": "orders"}, {"topic_name": "orders", "partition_ids": [1]}] * 500
+    assert set(await elected(http, topics=topics)) == {("orders", 1), ("orders", 2)}
+    ((_, asked),) = backend.asked
+    assert [(row.topic, row.partitions) for row in asked.topic_partitions] == [("orders", [0, 1, 2])]
 
 
 @pytest.mark.parametrize(
     ("wanted", "status"),
-    [({"topics": [{"topic_name": "none"}]}, 404), ({"election_type": "ANY"}, 400), ({"kind": "x"}, 400)],
+    [
+        ({"topics": []}, 400),
+        ({"election_type": "UNCLEAN", "topics": []}, 400),
+        ({"topics": [{"topic_name": "none"}]}, 404),
+        ({"topics": [{"topic_name": "none", "partition_ids": [0]}]}, 404),
+        ({"election_type": "ANY"}, 400),
+        ({"kind": "x"}, 400),
+    ],
 )
 async def test_what_cannot_be_elected_is_refused(http: httpx.AsyncClient, wanted: dict[str, Any], status: int) -> None:
     assert (await http.post(PATH, json=wanted)).status_code == status
