@@ -392,7 +392,8 @@ class MemoryBackend:
         row = m.IncrementalAlterConfigsResponse.AlterConfigsResourceResponse
         unknown = [change.name for change in wanted.configs if change.name not in _DEFAULT_CONFIGS]
         if unknown:
-            return row(error_code=ErrorCode.INVALID_CONFIG, error_message=f"Unknown config {unknown[0]}")
+            why = f"Unknown config {unknown[0]}"
+            return row(error_code=ErrorCode.INVALID_CONFIG, error_message=why, resource_name=wanted.resource_name)
         overrides = self.configs.setdefault((wanted.resource_type, wanted.resource_name), {})
         for change in [] if validate_only else wanted.configs:
             if change.config_operation == 1:

@@ -15,10 +15,11 @@ from tailrace.errors import ApiError, ErrorCode
 from tailrace.kafka.topics import GROUP_METADATA_TOPIC
 from tailrace.log.directory.disk_pressure import Marks
 from tailrace.metadata.image import MetadataImage
-from tailrace.net.dispatch import topic_names
+from tailrace.net.dispatch import joined, topic_names
 from tailrace.wire.apis import INTERNAL_APIS, ApiKey
 from tailrace.wire.hot.producers import PartitionProducers
 from tailrace.wire.messages import ApiMessage, FetchResponse
+from tailrace.wire.refuse import refuse
 from tailrace_gateway.cluster_state import ClusterState
 from tailrace_gateway.rest.access.visible_topics import VisibleNames, VisibleTopics
 from tailrace_gateway.rest.backend import AdminBackend, ControllerView, Rights, T, TopicConnections
@@ -33,6 +34,8 @@ RULES: Final[Mapping[int, tuple[Check, ...]]] = {
     ApiKey.DESCRIBE_OPEN_TRANSACTIONS: (Whole(_CLUSTER, (AclOperation.DESCRIBE,)),),
     ApiKey.DESCRIBE_QUOTA_USAGE: rules.RULES[ApiKey.DESCRIBE_CLIENT_QUOTAS],
 }
+# Of several resources, each with an answer of its own, as in Kafka.
+_BY_ROW: Final = frozenset({ApiKey.DESCRIBE_CONFIGS, ApiKey.INCREMENTAL_ALTER_CONFIGS})
 
 
 class PermittedAdmin:
@@ -58,10 +61,13 @@ class PermittedAdmin:
 
     def _refused(self, api_key: int, parts: Sequence[RefusedPart]) -> ApiError:
         """The refusal, which is reported; what an answer hides is not."""
+        self._report(api_key, parts)
+        return ApiError(parts[0].code)
+
+    def _report(self, api_key: int, parts: Sequence[RefusedPart]) -> None:
         for part in parts:
             if part.denied is not None:
                 self._authorizer.on_denied(self._principal, self._client_host, api_key, part.denied)
-        return ApiError(parts[0].code)
 
     def image(self) -> MetadataImage:
         """Without the topics that the user may not describe, and without quotas that it may not see."""
@@ -181,11 +187,17 @@ class PermittedAdmin:
         left = rules.before(key, message, access, RULES)
         if key == ApiKey.FETCH:  # a list of lags has those that may be known
             return FetchResponse(responses=[]) if left.request is None else await ask(cast(ApiMessage, left.request))
-        if left.refused:  # an operation over HTTP is about one thing: it is done or refused
+        if left.refused and key not in _BY_ROW:  # an operation over HTTP is about one thing: it is done or refused
             raise self._refused(key, left.refused)
-        answer = await ask(message)
-        for one in answer if isinstance(answer, list) else [answer]:
-            rules.after(key, message, one, access)
+        answer: object = None
+        if left.request is not None:
+            answer = await ask(cast(ApiMessage, left.request))
+            for one in answer if isinstance(answer, list) else [answer]:
+                rules.after(key, left.request, one, access)
+        self._report(key, left.refused)
+        for part in left.refused:
+            refused = refuse(part.request, key, version, part.code)
+            answer = refused if answer is None else joined(answer, refused)
         return answer
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from typing import TypeVar
 
 from tailrace.errors import ApiError, ErrorCode
 from tailrace.kafka.resources import ConfigResource
@@ -19,6 +20,7 @@ from tailrace_gateway.rest.errors import check
 Described = DescribeConfigsResponse.DescribeConfigsResult
 ConfigRow = DescribeConfigsResponse.DescribeConfigsResult.DescribeConfigsResourceResult
 Altered = IncrementalAlterConfigsResponse.AlterConfigsResourceResponse
+_Result = TypeVar("_Result", Described, Altered)
 _OPERATIONS = {"SET": 0, "DELETE": 1}
 
 
@@ -46,7 +48,13 @@ async def describe_all(
         results: list[Described] = (await backend.ask_controller(request, timeout_ms=READ_TIMEOUT_MS)).results
     except (TimeoutError, ConnectionError):
         raise ApiError(ErrorCode.NOT_CONTROLLER, "No controller answers, and only they tell configs.") from None
-    return results
+    return _in_order(results, names)
+
+
+def _in_order(results: Iterable[_Result], names: Iterable[str]) -> list[_Result]:
+    """Those that the user may not ask for come last in an answer."""
+    by_resource = {result.resource_name: result for result in results}
+    return [by_resource[name] for name in names]
 
 
 def by_name(result: Described) -> list[ConfigRow]:
@@ -87,4 +95,4 @@ async def alter_all(
     ]
     request = IncrementalAlterConfigsRequest(resources=wanted, validate_only=validate_only)
     responses: list[Altered] = (await backend.ask_controller(request)).responses
-    return responses
+    return _in_order(responses, changes)

@@ -33,6 +33,8 @@ from tailrace_gateway.rest.topics.models import NewTopic
 
 router = APIRouter(route_class=LimitedRoute, prefix="/v3/clusters/{cluster_id}", tags=["Config"])
 ALL_BROKERS = ""
+# Topics that are deleted meanwhile, or whose configs the user may not describe.
+_LEFT_OUT: Final = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
 _TOPICS_AT_ONCE: Final = 100  # some 4,000 configs, half a megabyte of an answer
 
 
@@ -107,7 +109,7 @@ async def change(scope: ClusterScope, owner: Owner, *changes: ConfigChange) -> N
 
 @router.get("/topics/-/configs", response_model=Listing[Config], response_class=Response)  # before any topic's name
 async def list_all_topic_configs(scope: InCluster) -> Response:
-    """Lists the configs of all topics, in order of their names."""
+    """Lists the configs of all topics of which the user may describe them, in order of the topics' names."""
     return await scope.streamed("KafkaTopicConfigList", ("topics", "-", "configs"), _of_all_topics(scope))
 
 
@@ -121,7 +123,7 @@ async def _of_all_topics(scope: ClusterScope) -> AsyncIterator[Iterator[BaseMode
 
 def _configs_of(scope: ClusterScope, results: Mapping[str, configs.Described]) -> Iterator[BaseModel]:
     for name, result in results.items():
-        if result.error_code != ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:  # deleted meanwhile
+        if result.error_code not in _LEFT_OUT:
             check(result.error_code, result.error_message)
             owner = topic_owner(scope, name)
             yield from (config_of(scope, owner, row) for row in configs.by_name(result))
@@ -161,6 +163,7 @@ async def alter_all_topic_configs(scope: InCluster, changes: ManyTopicConfigChan
 async def list_default_topic_configs(scope: InCluster, topic_name: str) -> Listing[Config]:
     """Lists the configs that a new topic of that name would have; 400 for a name that is taken."""
     made = await topics.create(scope.backend, NewTopic(topic_name=topic_name, validate_only=True))
+    check(made.topic_config_error_code)
     here = ("topics", topic_name, "default-configs")
     data = [
         Config(

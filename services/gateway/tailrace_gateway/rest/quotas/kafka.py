@@ -11,8 +11,8 @@ from typing import Any
 from urllib.parse import quote, unquote
 
 from tailrace.errors import ErrorCode
-from tailrace.metadata.image import MetadataImage
 from tailrace.quota.entity import QuotaEntity
+from tailrace.wire.apis import ApiKey
 from tailrace.wire.messages import AlterClientQuotasRequest, DescribeQuotaUsageRequest
 from tailrace_gateway.rest.backend import AdminBackend
 from tailrace_gateway.rest.errors import check, not_found, translate
@@ -48,9 +48,14 @@ def unknown(entity_id: str) -> Exception:
     return not_found(f"Quotas of {entity_id} cannot be found.")
 
 
-def values_of(image: MetadataImage, entity: QuotaEntity) -> Mapping[str, float]:
+def all_of(backend: AdminBackend) -> Mapping[QuotaEntity, Mapping[str, float]]:
+    """The quotas that are set. Raises CLUSTER_AUTHORIZATION_FAILED as DescribeClientQuotas does."""
+    return backend.cluster_image(ApiKey.DESCRIBE_CLIENT_QUOTAS).quotas
+
+
+def values_of(backend: AdminBackend, entity: QuotaEntity) -> Mapping[str, float]:
     """The quotas of exactly this entity, or 404."""
-    values = image.quotas.get(entity)
+    values = all_of(backend).get(entity)
     if not values:
         raise unknown(id_of(entity))
     return values
@@ -80,7 +85,7 @@ async def alter(
 
 async def remove(backend: AdminBackend, entity: QuotaEntity, name: str) -> None:
     """Removes one quota; 404 where the entity has none of that name."""
-    if name not in values_of(backend.image(), entity):
+    if name not in values_of(backend, entity):
         raise not_found(f"Quota {name} of {id_of(entity)} cannot be found.")
     await alter(backend, [(entity, {name: None})])
 

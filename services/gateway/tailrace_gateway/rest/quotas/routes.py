@@ -78,7 +78,7 @@ def quota_of(scope: ClusterScope, entity: QuotaEntity) -> ClientQuota:
         metadata=scope.metadata("quotas", quotas.id_of(entity)),
         cluster_id=scope.cluster_id,
         entity=[EntityPart(entity_type=kind, entity_name=name) for kind, name in entity],
-        values=dict(sorted(quotas.values_of(scope.image, entity).items())),
+        values=dict(sorted(quotas.values_of(scope.backend, entity).items())),
     )
 
 
@@ -89,7 +89,7 @@ async def list_quotas(scope: InCluster) -> Response:
 
 
 def _quotas(scope: ClusterScope) -> Iterator[ClientQuota]:
-    for entity in sorted(scope.image.quotas, key=quotas.id_of):
+    for entity in sorted(quotas.all_of(scope.backend), key=quotas.id_of):
         yield quota_of(scope, entity)
 
 

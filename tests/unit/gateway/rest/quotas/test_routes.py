@@ -1,13 +1,19 @@
 """Quotas over HTTP: every kind of entity has a path, changes are the controller's, use is the quota service's."""
 
+import random
 from urllib.parse import quote
 
 import httpx
 import pytest
 
+from support.authorizers import Asked, Recorder
 from support.rest_backend import MemoryBackend
+from tailrace.clock import ManualClock
 from tailrace.errors import ApiError, ErrorCode
 from tailrace.wire.messages import DescribeQuotaUsageResponse
+from tailrace_gateway.rest.access.rest_access import RestAccess
+from tailrace_gateway.rest.app import create_app
+from tailrace_gateway.rest.hosts import HostRules
 
 ROOT = "/v3/clusters/memory"
 ENTITIES = {
@@ -128,3 +134,15 @@ async def test_use_is_listed_as_the_quota_service_tells_it(http: httpx.AsyncClie
     }
     backend.fail_next = ApiError(ErrorCode.COORDINATOR_NOT_AVAILABLE, "No quota service answers.")
     assert (await http.get(f"{ROOT}/quota-usage")).status_code == 503
+
+
+@pytest.mark.parametrize(("right", "status"), [("DESCRIBE_CONFIGS", 200), ("DESCRIBE", 403)])
+async def test_quotas_are_told_to_those_that_may_describe_the_clusters_configs(
+    backend: MemoryBackend, right: str, status: int
+) -> None:
+    backend.set_quotas({(("user", "alice"),): {"consumer_byte_rate": 5.0}})
+    access = RestAccess(authorizer=Recorder({Asked(right, "CLUSTER", "kafka-cluster")}.__contains__))
+    app = create_app(backend, ManualClock(), random.Random(1), HostRules(["here"]), access)
+    async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://here") as user:
+        for place in ("quotas", "quotas/user=alice"):
+            assert (await user.get(f"{ROOT}/{place}")).status_code == status

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import pytest
+
+from support.authorizers import Recorder
 from support.rest_backend import MemoryBackend
+from tailrace.errors import ApiError, ErrorCode
 from tailrace.wire.messages import DescribeOpenTransactionsResponse, DescribeQuotaUsageResponse
+from tailrace_gateway.rest.access.permitted import PermittedAdmin
 from tailrace_gateway.rest.console.looks.activity import QuotaLimitsLook, quotas, transactions
 
 
@@ -40,3 +45,10 @@ async def test_quotas_that_are_set_have_a_row_each_and_cost_nothing_while_they_s
     assert (await look.look()).rows is rows
     backend.set_quotas({})
     assert (await look.look()).rows == {}
+
+
+async def test_quotas_that_the_user_may_not_see_are_not_said_to_be_none() -> None:
+    look = QuotaLimitsLook(PermittedAdmin(MemoryBackend(), Recorder(), "User:alice", "127.0.0.1"))
+    with pytest.raises(ApiError) as refused:
+        await look.look()
+    assert refused.value.code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED
