@@ -99,21 +99,27 @@ def _header(scope: Scope, name: bytes) -> bytes:
 
 
 class LimitedRoute(APIRoute):
-    """A route that refuses a body with more than TOKENS_MAX tokens."""
+    """A route that refuses a body with more than tokens_max tokens."""
+
+    tokens_max = TOKENS_MAX
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[None, None, Response]]:
         handle = super().get_route_handler()
 
         async def limited(request: Request) -> Response:
-            return await handle(_JsonRequest(request.scope, request.receive))
+            return await handle(_JsonRequest(request, self.tokens_max))
 
         return limited
 
 
 class _JsonRequest(Request):
+    def __init__(self, request: Request, tokens_max: int) -> None:
+        super().__init__(request.scope, request.receive)
+        self._tokens_max = tokens_max
+
     async def json(self) -> object:
-        if has_more_tokens(await self.body(), TOKENS_MAX):
-            too_large = f"A body has {TOKENS_MAX} brackets, commas, quotation marks and escapes at most."
+        if has_more_tokens(await self.body(), self._tokens_max):
+            too_large = f"A body has {self._tokens_max} brackets, commas, quotation marks and escapes at most."
             raise HTTPException(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, too_large)
         return await super().json()
 

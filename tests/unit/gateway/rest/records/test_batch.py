@@ -60,3 +60,22 @@ async def test_a_batch_that_names_no_record_for_certain_is_refused_whole(
 async def test_a_batch_for_a_topic_that_is_not_there_is_not_found(http: httpx.AsyncClient) -> None:
     answer = await http.post(URL.replace("orders", "absent"), json={"entries": [{"id": "a"}]})
     assert (answer.status_code, answer.json()["error_code"]) == (404, 40403)
+
+
+async def test_a_batch_takes_as_many_records_with_key_value_time_and_header(
+    http: httpx.AsyncClient, backend: MemoryBackend
+) -> None:
+    entries = [
+        {
+            "id": f"id-{n}",
+            "partition_id": 1,
+            "key": {"type": "STRING", "data": f"k{n}"},
+            "value": {"type": "STRING", "data": "v"},
+            "timestamp": "2026-11-29T00:00:00Z",
+            "headers": [{"name": "h", "value": "eA=="}],
+        }
+        for n in range(RECORDS_MAX)
+    ]
+    answer = await http.post(URL, json={"entries": entries})
+    assert answer.status_code == 207
+    assert len(answer.json()["successes"]) == len(backend.records["orders", 1]) == RECORDS_MAX
