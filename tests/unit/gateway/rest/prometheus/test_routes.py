@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 
 import httpx
+import pytest
 
 from support.authorizers import Asked, Recorder
 from support.rest_backend import MemoryBackend
@@ -34,3 +35,20 @@ async def test_targets_are_told_to_those_that_may_describe_the_cluster(backend: 
         app = create_app(backend, ManualClock(), random.Random(1), HostRules(["here"]), access)
         async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://here") as user:
             assert (await user.get("/scrape-targets")).status_code == status
+
+
+@pytest.mark.parametrize(
+    ("listening", "came_by", "expected"),
+    [
+        ("0.0.0.0:4001", "http://here:8080", "here:4001"),
+        ("[::]:4001", "http://10.0.0.7:8080", "10.0.0.7:4001"),
+        ("0.0.0.0:4001", "http://[fd00::7]:8080", "[fd00::7]:4001"),
+        ("10.0.0.8:4001", "http://here:8080", "10.0.0.8:4001"),
+    ],
+)
+async def test_what_listens_on_all_addresses_is_a_target_by_the_host_of_the_request(
+    http: httpx.AsyncClient, backend: MemoryBackend, listening: str, came_by: str, expected: str
+) -> None:
+    backend.targets = [ScrapeTarget("broker", 2, listening)]
+    (group,) = (await http.get(f"{came_by}/scrape-targets")).json()
+    assert group["targets"] == [expected]
