@@ -23,6 +23,7 @@ from pyspark.sql import SparkSession
 from support.load import Load
 from support.spark_chain import COPIER, Chain
 from support.spark_cluster import Record, SparkCluster
+from support.waiting import until
 from tailrace_spark.once import without_repeats
 
 PARTITIONS = 3
@@ -87,6 +88,8 @@ def test_queries_outlive_a_service(
     with Load(hurt.bootstrap, source) as load:
         load.wait_for(200)
         queries = chain.start(500)
+        # Spark refuses a checkpoint for ever if the query was stopped in its very first batch.
+        until(lambda: all(query.lastProgress for query in queries), "the first batch of both queries")
         load.wait_for(300)
         mark = hurt.kill(role, number)
         load.wait_for(50)
