@@ -82,7 +82,8 @@ class ClientListener:
 
 def listeners_of(config: Config) -> tuple[ClientListener, ...]:
     """The listeners of clients, one at least. Raises ConfigError."""
-    if _LISTENERS not in config.static:
+    given = config.static.get(_LISTENERS)
+    if given is None or not given.value:  # an empty variable: none, though the key may be empty
         lone = [key for key in _OF_LISTENERS if key in config.static]
         if lone:
             raise ConfigError(f"{' and '.join(lone)} cannot be set without {_LISTENERS}.")

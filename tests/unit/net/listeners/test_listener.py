@@ -133,6 +133,11 @@ def test_they_come_from_the_environment_too() -> None:
     assert loaded.warnings == () and "hunter2" not in f"{one!r} {loaded.of_listeners!r}"
 
 
+def test_an_empty_variable_counts_as_none() -> None:
+    (one,) = listeners_of(Config.load("gateway", None, {"KAFKA_LISTENERS": ""}, {"gateway.port": "19092"}))
+    assert (one.name, one.port) == ("PLAINTEXT", 19092)
+
+
 def test_listeners_of_controllers_are_left_out() -> None:
     loaded = config("PLAINTEXT://:9092,CONTROLLER://:9093")
     assert [one.name for one in listeners_of(loaded)] == ["PLAINTEXT"]
