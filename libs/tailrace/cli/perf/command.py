@@ -10,6 +10,7 @@ from tailrace import __version__
 from tailrace.cli.daily.connection import Bootstrap, given, say
 from tailrace.cli.daily.nodes import nodes
 from tailrace.cli.daily.output import show
+from tailrace.cli.daily.refusals import RefusedError
 from tailrace.cli.perf import end_to_end, stats
 from tailrace.cli.perf.consuming import consumed
 from tailrace.cli.perf.producing import produced
@@ -47,6 +48,7 @@ def produce(
         raise typer.BadParameter(f"--acks {acks}: expected 0, 1 or all")
     with nodes(bootstrap) as cluster:
         cluster.check_leaders(topic)
+    try:  # not within nodes(), where kafka-python's clients cannot be imported
         run, latencies, library = produced(
             bootstrap,
             topic,
@@ -56,6 +58,9 @@ def produce(
             acks="all" if acks == "-1" else acks,
             compression=compression,
         )
+    except RefusedError as refused:
+        say(str(refused), err=True)
+        raise typer.Exit(1) from None
     _report("sent", run, latencies, library)
 
 
