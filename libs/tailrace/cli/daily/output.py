@@ -106,6 +106,7 @@ def add_output(command: TyperCommand | TyperGroup) -> None:
             default="table",
             expose_value=False,
             callback=_take_output,
+            is_eager=True,  # before --json, and of each command: what a command before it left does not count
             help="wide has every field, json is for programs",
         )
     )
@@ -125,8 +126,7 @@ def add_output(command: TyperCommand | TyperGroup) -> None:
 def _take_output(context: typer.Context, _parameter: object, value: str) -> None:
     if value not in _FORMS:
         raise typer.BadParameter(f"{value}: expected {', '.join(_FORMS)}")
-    if value != "table":
-        _take(context, cast("Form", value))
+    _take(context, cast("Form", value))
 
 
 def _take_json(context: typer.Context, _parameter: object, value: bool) -> None:

@@ -106,3 +106,11 @@ def test_programs_get_the_names_of_the_rest_api(
         assert json.loads(typed([*words, *option], monkeypatch).output) == [row]
     assert typed([*words, "--output", "table"], monkeypatch).output == typed(words, monkeypatch).output
     assert typed([*words, "--output", "xml"], monkeypatch).exit_code == 2
+
+
+def test_the_form_of_a_command_that_could_not_be_read_is_not_that_of_the_next_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    assert typed(["topic", "list", "--json", "--unknown"], monkeypatch).exit_code == 2
+    assert typed(["topic", "describe", "--json"], monkeypatch).exit_code == 2
+    assert typed(["topic", "list"], monkeypatch).stdout.split()[0] == "orders"
