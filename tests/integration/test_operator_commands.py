@@ -10,7 +10,7 @@ from urllib.request import urlopen
 
 import pytest
 from kafka import KafkaProducer
-from typer.testing import CliRunner
+from typer.testing import CliRunner, Result
 
 from support.ports import free_ports
 from support.subscribing import subscribed
@@ -31,9 +31,13 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
         yield started
 
 
+def invoked(cluster: Cluster, *arguments: str, typed: str = "") -> Result:
+    return CliRunner().invoke(app, arguments, input=typed, env={"TAILRACE_BOOTSTRAP": cluster.bootstrap})
+
+
 def run(cluster: Cluster, *arguments: str, status: int = 0, typed: str = "") -> str:
     """What the command prints on stdout; it must end with `status`. test_cli.py starts a process for each."""
-    done = CliRunner().invoke(app, arguments, input=typed, env={"TAILRACE_BOOTSTRAP": cluster.bootstrap})
+    done = invoked(cluster, *arguments, typed=typed)
     assert isinstance(done.exception, SystemExit) or done.exception is None, repr(done.exception)
     assert done.exit_code == status, done.output
     return done.stdout or done.stderr
@@ -114,7 +118,8 @@ def test_a_topic_is_moved_by_a_plan_and_back_by_what_was_printed(cluster: Cluste
     assert "in progress" not in run(cluster, "reassign", "verify", str(plan))
     assert replicas(cluster, "moved") == [[0, 1], [1, 0], [0, 1]]
     run(cluster, "reassign", "execute", str(back), "--throttle", "50000000")
-    until(lambda: "complete" in run(cluster, "reassign", "verify", str(back)), "the way back")
+    until(lambda: "in progress" not in invoked(cluster, "reassign", "verify", str(back)).output, "the way back")
+    assert "complete" in run(cluster, "reassign", "verify", str(back))
     until(lambda: "throttled" not in run(cluster, "config", "show", "topic", "moved"), "no throttle")
     assert replicas(cluster, "moved") == before
     assert "No partition is being reassigned." in run(cluster, "reassign", "list")

@@ -12,6 +12,7 @@ import pytest
 
 from support.browser import MemoryGateway, Window
 from support.rest_backend import MemoryBackend
+from support.waiting import until
 from tailrace.metadata.image import BrokerImage, PartitionImage
 from tailrace.wire.messages import (
     DescribeOpenTransactionsRequest,
@@ -32,7 +33,7 @@ def test_all_is_well_where_every_role_answers(window: Window) -> None:
     window.go("overview")
     assert window.verdict("good") == "All is well"
     assert window.row("Partitions by state", "without a leader")[1] == "0"
-    assert [row[1] for row in window.rows("Log directories")] == ["/memory", "/memory"]
+    until(lambda: [row[1:2] for row in window.rows("Log directories")] == [["/memory"]] * 2, "both directories")
     assert window.page.locator(".age").first.inner_text().startswith("as of ")
 
 
@@ -186,7 +187,8 @@ def test_open_transactions_are_shown_and_one_that_hangs_is_a_problem(window: Win
     window.verdict("good")
     backend.opened[1] = [row(topic_name="orders", partition_index=1, producer_id=2, is_late=True, is_hanging=True)]
     window.verdict("warn")
-    assert [cells[:2] for cells in window.rows("Open transactions")] == [["orders-1", "hanging"], ["orders-0", "open"]]
+    both = [["orders-1", "hanging"], ["orders-0", "open"]]
+    until(lambda: [cells[:2] for cells in window.rows("Open transactions")] == both, "both transactions")
     backend.silent = {1}
     window.page.get_by_text("Not known of the partitions of broker 1: no answer.").wait_for()
 
