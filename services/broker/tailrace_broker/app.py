@@ -391,18 +391,8 @@ async def open_listener(
         )
         authorizer = environment.authorizer or open_authorizer(config, follower, environment)
         service = service_of(data_path, of_clients, memory, authorizer, follower, config, environment)
-        relay = GatewayRelay(follower, environment.boot_id, memory.answers)
-        sasl = stack.enter_context(
-            open_sasl(
-                config,
-                clock,
-                environment.log,
-                environment.registry,
-                lambda: follower.image,
-                environment.secret,
-                mechanisms_of(listeners_of(config)),
-            )
-        )
+        relay, listeners = GatewayRelay(follower, environment.boot_id, memory.answers), listeners_of(config)
+        sasl = stack.enter_context(open_sasl(config, environment, lambda: follower.image, mechanisms_of(listeners)))
         request_metrics = RequestMetrics(clock.monotonic_ms).register(environment.registry)
         public = for_clients(service, relay, sasl, config, request_metrics)
         limited = LimitedClients(quotas, config.node_id, public, data_path.charged())
@@ -435,7 +425,7 @@ async def open_listener(
         endpoints = advertised_endpoints(config, server.addresses, environment.boot_id)
         addresses = {"internal": str(server.addresses[0])}
         # There is no other listener with gateway.advertise=brokers.
-        listener, own_listener = listeners_of(config)[0], config.gateway_advertise == "brokers"
+        listener, own_listener = listeners[0], config.gateway_advertise == "brokers"
         handshakes = open_handshakes(
             listener.tls if own_listener else None, listener.principal_rules, clock, environment.log
         )

@@ -119,17 +119,7 @@ async def open_gateway(config: Config, environment: Environment) -> AsyncIterato
         quotas = await stack.enter_async_context(
             open_quotas(config, environment, follower, config.node_id, thread_time_ms)
         )
-        sasl = stack.enter_context(
-            open_sasl(
-                config,
-                clock,
-                environment.log,
-                environment.registry,
-                lambda: follower.image,
-                environment.secret,
-                mechanisms_of(listeners),
-            )
-        )
+        sasl = stack.enter_context(open_sasl(config, environment, lambda: follower.image, mechanisms_of(listeners)))
         parts = Parts(
             follower=follower,
             clock=clock,

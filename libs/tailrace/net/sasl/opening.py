@@ -50,6 +50,19 @@ class ClusterSecret(Protocol):
         """Another secret, for another purpose."""
 
 
+class SaslEnvironment(Protocol):
+    """What SASL takes of the runtime's Environment."""
+
+    @property
+    def clock(self) -> Clock: ...
+    @property
+    def log(self) -> FilteringBoundLogger: ...
+    @property
+    def registry(self) -> CollectorRegistry: ...
+    @property
+    def secret(self) -> ClusterSecret | None: ...
+
+
 def user_credentials(image: Callable[[], MetadataImage], secret: ClusterSecret | None) -> UserCredentials:
     """The users. Without the cluster's secret each process stands in by itself for those that do not exist."""
     return UserCredentials(image, derived_secret(secret, b"unknown users"))
@@ -66,19 +79,17 @@ def derived_secret(secret: ClusterSecret | None, purpose: bytes) -> Callable[[],
 @contextmanager
 def open_sasl(
     config: Config,
-    clock: Clock,
-    log: FilteringBoundLogger,
-    registry: CollectorRegistry,
+    environment: SaslEnvironment,
     image: Callable[[], MetadataImage],
-    secret: ClusterSecret | None,
     mechanisms: tuple[str, ...],
 ) -> Iterator[SaslAuthenticator]:
     """mechanisms: of all listeners of the role. Raises ConfigError."""
     settings = sasl_settings(config, mechanisms)
+    clock, log = environment.clock, environment.log
     with _verifier(settings, clock, log) as verifier:
-        credentials = user_credentials(image, secret)
+        credentials = user_credentials(image, environment.secret)
         authenticator = SaslAuthenticator(settings, credentials, clock, log, verifier=verifier)
-        _Metrics(registry, authenticator)
+        _Metrics(environment.registry, authenticator)
         try:
             yield authenticator
         finally:

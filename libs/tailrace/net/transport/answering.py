@@ -26,9 +26,8 @@ class Answering(Receiving):
         self._log = log
         self._answers = memory.answers
         self._outbox: Outbox | None = None  # from the first answer with a slice on
-        self._awaited: asyncio.Future[list[Piece]] | None = (
-            None  # what a hot request left: the next one waits, as in Kafka
-        )
+        # What a hot request left: the next one waits, as in Kafka.
+        self._awaited: asyncio.Future[list[Piece]] | None = None
         self._times: RequestTimes | None = None  # where they are measured
         self.sends_files = False  # whether answers may hold Slices
 
