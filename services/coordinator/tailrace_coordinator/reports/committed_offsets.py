@@ -22,6 +22,7 @@ from tailrace.metadata.image import MetadataImage
 from tailrace.net.address import Address
 from tailrace.net.authentication.secret import Secret
 from tailrace.net.client import Client, Disconnected
+from tailrace.net.identity import COORDINATOR_CLIENT_ID
 from tailrace.net.large import Large
 from tailrace.net.members.endpoints import address_of
 from tailrace.net.members.reports import MAX_CHANGES, MAX_ROWS
@@ -38,7 +39,6 @@ GROUPS_MAX = 10  # of one partition, whose next records are looked for at a time
 KEPT_MS = 60_000  # retention may take away the record whose timestamp is known
 METADATA_CHARACTERS = 256  # of each offset's; a client may write 4,096 of them
 KEY = ("group_id", "topic", "partition")
-_CLIENT_ID = "tailrace-coordinator"
 _TIMEOUT_MS = 3_000
 _LIST_OFFSETS_VERSION = 11
 _Key = tuple[str, str, int]
@@ -64,7 +64,7 @@ class BrokerClients:
         self._clients: dict[Address, Client] = {}
 
     async def ask(self, address: Address, request: ApiMessage, version: int) -> Any:
-        client = self._clients.setdefault(address, Client(address, _CLIENT_ID, login=self._secret))
+        client = self._clients.setdefault(address, Client(address, COORDINATOR_CLIENT_ID, login=self._secret))
         return await client.ask(request, timeout_ms=_TIMEOUT_MS, version=version)
 
     async def keep(self, addresses: Iterable[Address]) -> None:

@@ -10,6 +10,7 @@ from tailrace.errors import ApiError, ErrorCode
 from tailrace.net.address import Address
 from tailrace.net.authentication.secret import Secret
 from tailrace.net.client import Client
+from tailrace.net.identity import COORDINATOR_CLIENT_ID
 from tailrace.records.record import Record, build
 from tailrace.state import ShardBatch
 from tailrace.wire import codec
@@ -17,7 +18,6 @@ from tailrace.wire.apis import ApiKey
 from tailrace.wire.hot.produce import encode_internal_produce
 from tailrace.wire.messages import FenceShardRequest, FetchRequest
 
-CLIENT_ID = "tailrace-coordinator"
 _PRODUCE_VERSION = 13
 _FETCH_VERSION = 17
 _FETCH_BYTES = 4 << 20
@@ -125,7 +125,7 @@ class PartitionLog:
         frame = encode_internal_produce(
             _PRODUCE_VERSION,
             0,
-            CLIENT_ID,
+            COORDINATOR_CLIENT_ID,
             owned.topic_id.bytes,
             owned.partition,
             records,
@@ -153,7 +153,7 @@ class LeaderConnections:
         """Returns a partition's log at its leader."""
         client = self._clients.get(owned.address)
         if client is None:
-            client = self._clients[owned.address] = Client(owned.address, CLIENT_ID, login=self._secret)
+            client = self._clients[owned.address] = Client(owned.address, COORDINATOR_CLIENT_ID, login=self._secret)
         return PartitionLog(client, owned, self._coordinator_id, self._timeout_ms)
 
     async def close(self) -> None:
