@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import pyarrow
 
 from tailrace.reading.window import FoundRecord
+from tailrace.records.timestamps import has_date
 
 if TYPE_CHECKING:
     import duckdb
     import polars
-
-_YEAR_10000_MS: Final = 253_402_300_800_000  # timestamps are the producers' own: datetime ends before some of them
 
 
 def schema(*, text: bool) -> pyarrow.Schema:
@@ -43,7 +42,7 @@ def _batch(page: Sequence[FoundRecord], columns: pyarrow.Schema, *, text: bool) 
     values: list[Sequence[object]] = [
         [partition for partition, _ in page],
         [record.offset for record in records],
-        [record.timestamp if 0 <= record.timestamp < _YEAR_10000_MS else None for record in records],
+        [record.timestamp if has_date(record.timestamp) else None for record in records],
         [record.key for record in records],
         [record.value for record in records],
         [[{"name": name, "value": value} for name, value in record.headers] for record in records],

@@ -18,8 +18,8 @@ from tailrace.reading.decoders.plain import Encoding, shown
 from tailrace.reading.filter_words import fault_in
 from tailrace.reading.topic_regex import compiled
 from tailrace.records.record import Record
+from tailrace.records.timestamps import has_date
 
-_YEAR_10000_MS: Final = 253_402_300_800_000
 _STRING: Final = re.compile(
     r"""[rRbB]{0,2}("{3}(?:\\.|[^\\])*?"{3}|'{3}(?:\\.|[^\\])*?'{3}|"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*')""",
     re.DOTALL,
@@ -134,8 +134,7 @@ def _headers(record: Record, most: int) -> dict[str, object]:
 
 
 def _timestamp(record: Record) -> datetime | None:
-    known = 0 <= record.timestamp < _YEAR_10000_MS
-    return datetime.fromtimestamp(record.timestamp / 1000, UTC) if known else None
+    return datetime.fromtimestamp(record.timestamp / 1000, UTC) if has_date(record.timestamp) else None
 
 
 _VARIABLES: Final[Mapping[str, Callable[[int, Record, _Forms], object]]] = {

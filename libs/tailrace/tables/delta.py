@@ -20,12 +20,12 @@ from deltalake.schema import PrimitiveType
 
 from tailrace.kafka.ids import format_uuid
 from tailrace.records.record import Record
+from tailrace.records.timestamps import has_date
 from tailrace.tables.batch import DeadLetter, Plan
 from tailrace.tables.columns import BINARY, BOOLEAN, DATE, DOUBLE, LONG, STRING, TIMESTAMP, Schema
 from tailrace.tables.fields.field import RESERVED
 from tailrace.tables.store import CommitConflict, Loaded, Position, StoreFailure, pending
 
-_YEAR_10000_MS: Final = 253_402_300_800_000
 _HEADERS: Final = pa.list_(pa.struct([("name", pa.string()), ("value", pa.binary())]))
 _POSITION: Final = pa.schema(
     [
@@ -123,7 +123,7 @@ class DeltaStore:
     def _positions(self, records: Iterable[tuple[int, Record]]) -> dict[str, pa.Array]:
         """The columns that say where each record stands."""
         rows = list(records)
-        times = [one.timestamp * 1000 if 0 <= one.timestamp < _YEAR_10000_MS else None for _, one in rows]
+        times = [one.timestamp * 1000 if has_date(one.timestamp) else None for _, one in rows]
         headers = [[{"name": name, "value": value} for name, value in one.headers] for _, one in rows]
         columns = (
             [self._topic_id] * len(rows),

@@ -13,6 +13,7 @@ import typer
 from tailrace.frames.where import BOOTSTRAP, COMMAND_CONFIG, DEFAULT_BOOTSTRAP, running_bootstrap, settings_of_file
 from tailrace.net.address import Address
 from tailrace.printable import printable, printable_lines
+from tailrace.records.timestamps import has_date
 from tailrace.runtime.run_files import default_data_dir
 
 if TYPE_CHECKING:
@@ -26,7 +27,6 @@ def given(name: str | None) -> str | None:
     return name
 
 
-_YEAR_10000_MS = 253_402_300_800_000  # timestamps are the producers' own: datetime ends before some of them
 _LISTENS_S = 1.0
 Bootstrap = Annotated[
     str | None,
@@ -116,7 +116,7 @@ def pairs(items: list[str] | None) -> dict[str, str]:
 
 def local_time(time_ms: int) -> str:
     """A time in this machine's zone, with its offset; the bare number where no calendar has it."""
-    if not 0 <= time_ms < _YEAR_10000_MS:
+    if not has_date(time_ms):
         return str(time_ms)
     return datetime.fromtimestamp(time_ms / 1000).astimezone().isoformat(" ", "milliseconds")
 

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from tailrace.inspect.decoders import decoder_for
 from tailrace.reading.decoders.plain import Encoding, shown
 from tailrace.reading.reader import Gap
 from tailrace.reading.window import FoundRecord
-
-_YEAR_10000_MS: Final = 253_402_300_800_000
+from tailrace.records.timestamps import has_date
 
 
 class Encodings(NamedTuple):
@@ -49,7 +48,7 @@ def _data(content: bytes | None, encoding: Encoding) -> dict[str, object] | None
 
 
 def _moment(timestamp_ms: int) -> str | None:
-    if not 0 <= timestamp_ms < _YEAR_10000_MS:
+    if not has_date(timestamp_ms):
         return None
     moment = datetime.fromtimestamp(timestamp_ms / 1000, UTC)
     return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")

@@ -16,6 +16,7 @@ from typing import NamedTuple
 from tailrace.errors import ApiError, ErrorCode
 from tailrace.metadata.image import TopicImage
 from tailrace.records.record import Record, build
+from tailrace.records.timestamps import has_date
 from tailrace.wire.messages import ProduceRequest
 from tailrace_gateway.rest.backend import AdminBackend
 from tailrace_gateway.rest.errors import RestError, as_rest_error, translate, unknown_topic
@@ -25,7 +26,6 @@ from tailrace_gateway.rest.records.partitioner import partition_for
 PRODUCE_BY_NAME = 12  # v13 addresses topics by id
 ACKS_ALL = -1
 TIMEOUT_MS = 10_000
-_YEAR_10000_MS = 253_402_300_800_000
 
 
 class RecordPosition(NamedTuple):
@@ -90,7 +90,7 @@ def _timestamp_ms(text: str | None, now_ms: int) -> int:
     except ValueError as wrong:
         raise bad_record(f"{wrong}.") from None
     timestamp_ms = round((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp() * 1000)
-    if not 0 <= timestamp_ms < _YEAR_10000_MS:  # as Kafka's producers below, and nobody could be told it above
+    if not has_date(timestamp_ms):  # as Kafka's producers below, and nobody could be told it above
         raise bad_record(f"The timestamp {text} is not of the years 1970 to 9999.")
     return timestamp_ms
 
