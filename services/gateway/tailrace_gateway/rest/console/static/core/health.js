@@ -18,6 +18,12 @@ const status = part("status");
 const transactions = part("transactions");
 
 export const rowsOf = (kind) => [...status.rows.value].filter(([key]) => key.startsWith(`${kind}:`)).map(([, row]) => row);
+// A broker's state in words, and their colour.
+export function brokerState(row) {
+  if (row.state !== "live") return ["warn", row.state];
+  return row.silent ? ["bad", "does not answer"] : ["good", "answers"];
+}
+
 export const cluster = computed(() => status.rows.value.get("cluster"));
 
 export const problems = computed(() => {

@@ -1,7 +1,7 @@
 // One broker: how far its drain is, its log directories, and what can be done to it.
 import { html, useState } from "../../core/html.js";
 import { count, counted, UNKNOWN } from "../../core/format.js";
-import { rowsOf } from "../../core/health.js";
+import { brokerState, rowsOf } from "../../core/health.js";
 import { href } from "../../core/router.js";
 import { mayCluster } from "../../core/rights.js";
 import { Age } from "../../core/shell.js";
@@ -9,7 +9,6 @@ import { part } from "../../core/state.js";
 import { LogDirs } from "../overview/tables.js";
 import { DrainBroker } from "./drain.js";
 import { Moves } from "./moves.js";
-import { stateOf } from "./state.js";
 import { UnregisterBroker } from "./unregister.js";
 
 const DIALOGS = { drain: DrainBroker, unregister: UnregisterBroker };
@@ -28,7 +27,7 @@ export function OneBroker({ id }) {
   const known = part("status").confirmedAt.value !== null;
   const back = html`<p class="soft"><a href=${href(["brokers"])}>Brokers</a></p>`;
   if (!row) return html`${back}<h1>Broker ${id}</h1><p>${known ? "There is no broker of this id, or no longer." : "Loading"}</p>`;
-  const [level, state] = stateOf(row);
+  const [level, state] = brokerState(row);
   const Open = DIALOGS[open];
   return html`${back}
     <h1>Broker ${id}</h1><${Age} of=${["status"]} />

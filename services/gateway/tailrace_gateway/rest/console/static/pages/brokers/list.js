@@ -1,7 +1,7 @@
 // All brokers, with what each leads and holds, and the partitions that are on their way between them.
 import { html, useState } from "../../core/html.js";
 import { count, counted } from "../../core/format.js";
-import { COUNTS, rowsOf } from "../../core/health.js";
+import { brokerState, COUNTS, rowsOf } from "../../core/health.js";
 import { href } from "../../core/router.js";
 import { mayCluster } from "../../core/rights.js";
 import { Age } from "../../core/shell.js";
@@ -10,11 +10,10 @@ import { Table } from "../../core/table.js";
 import { LogDirs } from "../overview/tables.js";
 import { ElectLeaders } from "./elect.js";
 import { Moves } from "./moves.js";
-import { stateOf } from "./state.js";
 
 const COLUMNS = [
   { key: "id", title: "Broker", number: true, cell: (row) => html`<a href=${href(["brokers", row.broker_id])} aria-label="Broker ${row.broker_id}">${row.broker_id}</a>` },
-  { key: "state", title: "State", cell: (row) => html`<span class=${stateOf(row)[0]}>${stateOf(row)[1]}</span>` },
+  { key: "state", title: "State", cell: (row) => html`<span class=${brokerState(row)[0]}>${brokerState(row)[1]}</span>` },
   { key: "address", title: "Address", wide: true, cell: (row) => row.address },
   { key: "rack", title: "Rack", wide: true, cell: (row) => row.rack ?? "" },
   { key: "leads", title: "Leads", number: true, cell: (row) => count(row.leaders) },

@@ -1,17 +1,12 @@
 // Who is in the cluster: the controller, the brokers, the services, and whether each has answered.
 import { html } from "../../core/html.js";
-import { cluster, named, rowsOf } from "../../core/health.js";
+import { brokerState, cluster, named, rowsOf } from "../../core/health.js";
 import { count, duration } from "../../core/format.js";
 import { href } from "../../core/router.js";
 import { now, part } from "../../core/state.js";
 
 function Card({ title, level, state, children }) {
-  return html`<div class="card ${level}"><h3>${title}</h3><p class=${level || "good"}>${state}</p>${children}</div>`;
-}
-
-function brokerState(row) {
-  if (row.state !== "live") return ["warn", row.state];
-  return row.silent ? ["bad", "does not answer"] : ["", "answers"];
+  return html`<div class="card ${level === "good" ? "" : level}"><h3>${title}</h3><p class=${level || "good"}>${state}</p>${children}</div>`;
 }
 
 export function ClusterMap() {

@@ -39,9 +39,9 @@ function Quotas() {
     <div class="tools">${mayCluster("ALTER_CONFIGS") && html`<button type="button" class="primary" onClick=${() => setChanged({})}>Set a quota</button>`}
       <span class=${throttled ? "bad" : "soft"} role="status">${usage.confirmedAt.value !== null && (throttled ? `${counted(throttled, "limit is", "limits are")} reached: those clients are throttled.` : "No client is throttled.")}</span></div>
     <h2>What is set</h2>
-    <${Table} label="Quotas" columns=${limitsOf(setChanged, setRemoved)} rows=${set} empty=${limits.confirmedAt.value === null ? "Loading" : "No quota is set."} />
+    <${Table} label="Quotas" columns=${limitsOf(setChanged, setRemoved)} rows=${set} empty=${limits.confirmedAt.value === null ? "Not known" : "No quota is set."} />
     <h2>What limited clients use</h2>
-    <${LongTable} label="Limited clients" columns=${USAGE} rows=${used} empty=${usage.confirmedAt.value === null ? "Loading" : "No limited client is active."} />
+    <${LongTable} label="Limited clients" columns=${USAGE} rows=${used} empty=${usage.confirmedAt.value === null ? "Not known" : "No limited client is active."} />
     ${changed && html`<${SetQuota} row=${changed} onClose=${() => setChanged(null)} />`}
     ${removed && html`<${RemoveQuota} row=${removed} onClose=${() => setRemoved(null)} />`}`;
 }
