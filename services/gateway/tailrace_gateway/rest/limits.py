@@ -23,6 +23,7 @@ BODY_BYTES_MAX = 2 << 20
 REQUEST_SECONDS_MAX = 30
 REQUESTS_MAX_OF_ONE_ADDRESS = 64
 REQUESTS_MAX = 256  # with requests whose clients are gone
+TOO_MANY = "Too many requests of this address, or of all, are being answered."
 TOKENS_MAX: Final = 30_000
 _TOKEN = re.compile(rb'["{\[,]')
 _IN_STRING = re.compile(rb'["\\]')
@@ -47,8 +48,7 @@ class RestLimits:
             return
         address = scope["client"][0] if scope.get("client") else ""
         if self._running[address] >= REQUESTS_MAX_OF_ONE_ADDRESS or self._running.total() >= REQUESTS_MAX:
-            too_many = "Too many requests of this address, or of all, are being answered."
-            await refuse(send, HTTPStatus.SERVICE_UNAVAILABLE, too_many)
+            await refuse(send, HTTPStatus.SERVICE_UNAVAILABLE, TOO_MANY)
             return
         self._running[address] += 1
         try:

@@ -19,6 +19,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from tailrace.clock import Cancellable, Clock
 from tailrace.runtime.http_connections import HttpConnections
+from tailrace_gateway.rest.limits import TOO_MANY
 
 
 class Phase(Enum):
@@ -149,9 +150,7 @@ def _asked_by(principal: str, app: ASGIApp) -> ASGIApp:
 
 
 def _no_room() -> bytes:
-    return _last_answer(
-        HTTPStatus.SERVICE_UNAVAILABLE, "Too many requests of this address, or of all, are being answered."
-    )
+    return _last_answer(HTTPStatus.SERVICE_UNAVAILABLE, TOO_MANY)
 
 
 def _last_answer(status: HTTPStatus, text: str) -> bytes:

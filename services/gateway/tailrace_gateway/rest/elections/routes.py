@@ -13,11 +13,11 @@ from pydantic import BaseModel, Field
 from tailrace.wire.apis import ApiKey
 from tailrace_gateway.rest.elections import kafka as elections
 from tailrace_gateway.rest.errors import plain, translate
-from tailrace_gateway.rest.groups.models import SomePartitions
-from tailrace_gateway.rest.groups.named_partitions import named_partitions
 from tailrace_gateway.rest.limits import LimitedRoute
 from tailrace_gateway.rest.models import Listing, Rows, Wanted
 from tailrace_gateway.rest.scope import ClusterScope, InCluster
+from tailrace_gateway.rest.topics.models import SomePartitions
+from tailrace_gateway.rest.topics.named_partitions import named_partitions
 
 router = APIRouter(route_class=LimitedRoute, prefix="/v3/clusters/{cluster_id}", tags=["Replication"])
 

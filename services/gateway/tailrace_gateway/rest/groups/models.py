@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, Field
 
 from tailrace_gateway.rest.models import Int32, Int64, Link, Metadata, Rows, Text, Wanted
+from tailrace_gateway.rest.topics.models import SomePartitions
 
 
 class ConsumerGroup(BaseModel):
@@ -91,13 +92,6 @@ class LagSummary(BaseModel):
     uncommitted_partition_count: int
     max_lag_consumer: Link | None
     max_lag_partition: Link | None
-
-
-class SomePartitions(Wanted):
-    """A topic, with some of its partitions; without ids, all of them."""
-
-    topic_name: Text
-    partition_ids: Rows[Annotated[Int32, Field(ge=0)]] = Field(default=[])
 
 
 class WantedOffset(Wanted):

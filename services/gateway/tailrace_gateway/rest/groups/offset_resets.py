@@ -16,8 +16,9 @@ from tailrace.reading.topic_regex import matching_topics
 from tailrace_gateway.rest.backend import AdminBackend
 from tailrace_gateway.rest.errors import RestError, check, plain, unknown_topic
 from tailrace_gateway.rest.groups import kafka as groups
-from tailrace_gateway.rest.groups.models import ResetWish, SomePartitions
-from tailrace_gateway.rest.groups.named_partitions import named_partitions
+from tailrace_gateway.rest.groups.models import ResetWish
+from tailrace_gateway.rest.topics.models import SomePartitions
+from tailrace_gateway.rest.topics.named_partitions import named_partitions
 
 _OF_A_NUMBER: Final = {"OFFSET": To.OFFSET, "SHIFT": To.SHIFT}
 _OF_A_TIME: Final[Mapping[str, Callable[[str, int], int]]] = {

@@ -81,3 +81,10 @@ class Replica(BaseModel):
     is_eligible_leader: bool
     is_online: bool
     broker: Link
+
+
+class SomePartitions(Wanted):
+    """A topic, with some of its partitions; without ids, all of them."""
+
+    topic_name: Text
+    partition_ids: Rows[Annotated[Int32, Field(ge=0)]] = Field(default=[])

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from tailrace.kafka.ids import TopicPartition
 from tailrace.metadata.image import MetadataImage
 from tailrace_gateway.rest.errors import unknown_topic
-from tailrace_gateway.rest.groups.models import SomePartitions
+from tailrace_gateway.rest.topics.models import SomePartitions
 
 
 def named_partitions(image: MetadataImage, rows: Iterable[SomePartitions]) -> set[TopicPartition]:

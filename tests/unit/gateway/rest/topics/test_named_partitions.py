@@ -11,8 +11,9 @@ from support.rest_backend import MemoryBackend, MemoryGroup
 from tailrace.metadata.image import MetadataImage, PartitionImage
 from tailrace_gateway.rest.errors import RestError
 from tailrace_gateway.rest.groups import offset_resets
-from tailrace_gateway.rest.groups.models import ResetWish, SomePartitions
-from tailrace_gateway.rest.groups.named_partitions import named_partitions
+from tailrace_gateway.rest.groups.models import ResetWish
+from tailrace_gateway.rest.topics.models import SomePartitions
+from tailrace_gateway.rest.topics.named_partitions import named_partitions
 
 
 class Partitions(tuple[PartitionImage, ...]):
