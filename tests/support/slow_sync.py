@@ -30,7 +30,10 @@ class SlowSync:
         self.environ = {"LD_PRELOAD": str(build(SOURCE, folder)), "SYNC_DELAY_FILE": str(self._delay)}
 
     def set(self, delay_ms: int, read_delay_ms: int = 0) -> None:
-        """How much longer each sync takes from now on, and each read of a log that may wait for the disk."""
+        """How much longer each sync takes, and each read of a log that may wait for the disk: the longest from now on.
+
+        Also of what waits already: less than it has waited lets it go on.
+        """
         fresh = self._delay.with_suffix(".new")
         fresh.write_text(f"{delay_ms} {read_delay_ms}")
         fresh.replace(self._delay)

@@ -1,5 +1,5 @@
 /* LD_PRELOAD: fsync and fdatasync take as many milliseconds longer as the file $SYNC_DELAY_FILE says, and so does a
-   pread of a file named *.log with the second number there. */
+   pread of a file named *.log with the second number there. What waits already goes on as soon as the file says less. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <stdio.h>
@@ -7,7 +7,9 @@
 #include <string.h>
 #include <unistd.h>
 
-static void delay(int reads) {
+enum { STEP_MS = 10 };
+
+static int told_ms(int reads) {
     const char *name = getenv("SYNC_DELAY_FILE");
     FILE *file = name ? fopen(name, "r") : NULL;
     int numbers[2] = {0, 0};
@@ -15,7 +17,11 @@ static void delay(int reads) {
         if (fscanf(file, "%d %d", &numbers[0], &numbers[1]) != 2) numbers[0] = numbers[1] = 0;
         fclose(file);
     }
-    if (numbers[reads] > 0) usleep((useconds_t)numbers[reads] * 1000);
+    return numbers[reads];
+}
+
+static void delay(int reads) {
+    for (int waited_ms = 0; waited_ms < told_ms(reads); waited_ms += STEP_MS) usleep(STEP_MS * 1000);
 }
 
 #define SLOW(name)                                           \
