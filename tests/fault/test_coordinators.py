@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from support.group_beats import Beats, Member, are_spread, commit, committed, join, join_classic, make_topic
+from support.group_beats import AWAY, Beats, Member, are_spread, commit, committed, join, join_classic, make_topic
 from support.ports import free_ports
 from support.raw import Raw, build
 from support.waiting import until
@@ -38,10 +38,16 @@ def raw(cluster: Cluster) -> Iterator[Raw]:
 
 def states(raw: Raw, consumers: list[Member], classics: list[Member]) -> list[tuple[str, ...]]:
     """The state of each group and the number of its members; of a consumer group with its epochs."""
-    new = raw.ask(build(CONSUMER_GROUP_DESCRIBE, group_ids=[each.group_id for each in consumers]), 1).groups
-    old = raw.ask(build(DESCRIBE_GROUPS, groups=[each.group_id for each in classics]), 5).groups
-    rows = [(each.group_state, len(each.members), each.group_epoch, each.assignment_epoch) for each in new]
-    return [tuple(map(str, row)) for row in (*rows, *((each.group_state, len(each.members)) for each in old))]
+
+    def told() -> list[tuple[str, ...]] | None:
+        new = raw.ask(build(CONSUMER_GROUP_DESCRIBE, group_ids=[each.group_id for each in consumers]), 1).groups
+        old = raw.ask(build(DESCRIBE_GROUPS, groups=[each.group_id for each in classics]), 5).groups
+        if any(each.error_code in AWAY for each in (*new, *old)):
+            return None
+        rows = [(each.group_state, len(each.members), each.group_epoch, each.assignment_epoch) for each in new]
+        return [tuple(map(str, row)) for row in (*rows, *((each.group_state, len(each.members)) for each in old))]
+
+    return until(told, "the states of all groups")
 
 
 @pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGKILL, signal.SIGSTOP], ids=lambda how: how.name)

@@ -17,6 +17,7 @@ from support.group_beats import VERSION, Beats, beat, join, join_classic, make_t
 from support.old_version import NoOldVersion, unpack
 from support.raw import Raw, build
 from support.tailrace_nodes import TailraceNodes
+from support.waiting import until
 from tailrace.net.address import Address
 
 CREATE_TOPICS, UNSUPPORTED_VERSION = 19, 35
@@ -65,4 +66,6 @@ def test_only_the_command_raises_the_feature_of_an_upgraded_cluster(nodes: Tailr
     with connected(nodes) as raw:
         assert raw.ask(beat("new", "m", 0), VERSION).error_code == UNSUPPORTED_VERSION
         tool(nodes, "feature", "upgrade", "group.version=1")
+        # Its coordinator hears of it by itself.
+        until(lambda: raw.ask(beat("new", "m", 0), VERSION).error_code != UNSUPPORTED_VERSION, "it is served")
         assert join(raw, "new", "m", ["t"]).epoch > 0

@@ -25,6 +25,7 @@ HEARTBEAT: Final = 68
 VERSION: Final = 1
 OFFSET_COMMIT, OFFSET_FETCH, FIND_COORDINATOR, JOIN_GROUP, CLASSIC_HEARTBEAT, SYNC_GROUP = 8, 9, 10, 11, 12, 14
 AWAY: Final = (14, 15, 16)  # COORDINATOR_LOAD_IN_PROGRESS, COORDINATOR_NOT_AVAILABLE, NOT_COORDINATOR
+_UNKNOWN_MEMBER_ID: Final = 25
 _ERROR_AT: Final = 9  # behind the correlation id, the header's tagged fields and the throttle time
 _AGAIN_S: Final = 0.02  # before a group that was refused is asked again
 
@@ -83,14 +84,23 @@ def join_classic(raw: Raw, group_id: str, *topics: str) -> Member:
         request = build(JOIN_GROUP, member_id=member_id, **asked)
         return until(lambda: _unless_away(raw.ask(request, 9)), f"a member of {group_id} joins")
 
-    joined = answered(answered("").member_id)
-    assert not joined.error_code, joined
-    who = {"group_id": group_id, "generation_id": joined.generation_id, "member_id": joined.member_id}
-    who["group_instance_id"] = None
-    share = [{"member_id": joined.member_id, "assignment": b""}]
-    named = {"protocol_type": "consumer", "protocol_name": "range"}
-    assert not raw.ask(build(SYNC_GROUP, **who, **named, assignments=share), 5).error_code
-    return _member(group_id, joined.member_id, joined.generation_id, build(CLASSIC_HEARTBEAT, **who), 4)
+    def entered() -> Member | None:
+        """None where the group went to another coordinator in the middle: it knows no member without its share."""
+        joined = answered(answered("").member_id)
+        if joined.error_code == _UNKNOWN_MEMBER_ID:
+            return None
+        assert not joined.error_code, joined
+        who = {"group_id": group_id, "generation_id": joined.generation_id, "member_id": joined.member_id}
+        who["group_instance_id"] = None
+        share = [{"member_id": joined.member_id, "assignment": b""}]
+        named = {"protocol_type": "consumer", "protocol_name": "range"}
+        synced = raw.ask(build(SYNC_GROUP, **who, **named, assignments=share), 5)
+        if synced.error_code in (*AWAY, _UNKNOWN_MEMBER_ID):
+            return None
+        assert not synced.error_code, synced
+        return _member(group_id, joined.member_id, joined.generation_id, build(CLASSIC_HEARTBEAT, **who), 4)
+
+    return until(entered, f"the member of {group_id} is alone in it")
 
 
 def owners(data_dir: Path) -> dict[int, int]:
@@ -117,14 +127,14 @@ def make_topic(raw: Raw) -> None:
 
 
 def commit(raw: Raw, members: Sequence[Member], topic: str, offset: int) -> None:
-    """Commits an offset of a topic's only partition for the group of each member."""
+    """Commits an offset of a topic's only partition for the group of each member, again where no coordinator is."""
     topics = [
         {
             "name": topic,
             "partitions": [{"partition_index": 0, "committed_offset": offset, "committed_metadata": ""}],
         }
     ]
-    requests = (
+    left = [
         build(
             OFFSET_COMMIT,
             group_id=each.group_id,
@@ -133,16 +143,31 @@ def commit(raw: Raw, members: Sequence[Member], topic: str, offset: int) -> None
             topics=topics,
         )
         for each in members
-    )
-    for sent in [raw.send(request, 9) for request in requests]:
-        assert raw.receive(OFFSET_COMMIT, 9, sent).topics[0].partitions[0].error_code == 0
+    ]
+
+    def taken() -> bool:
+        sent = [(request, raw.send(request, 9)) for request in left]
+        left.clear()
+        for request, number in sent:
+            code = raw.receive(OFFSET_COMMIT, 9, number).topics[0].partitions[0].error_code
+            assert not code or code in AWAY, code
+            left.extend([request] if code else [])
+        return not left
+
+    until(taken, "the commits of all groups")
 
 
 def committed(raw: Raw, members: Sequence[Member], topic: str) -> list[int]:
     """The offset of the group of each member."""
     wanted = [{"name": topic, "partition_indexes": [0]}]
     groups = [{"group_id": each.group_id, "member_id": None, "member_epoch": -1, "topics": wanted} for each in members]
-    answer = raw.ask(build(OFFSET_FETCH, groups=groups, require_stable=True), 9)
+    request = build(OFFSET_FETCH, groups=groups, require_stable=True)
+
+    def told() -> Any:
+        answer = raw.ask(request, 9)
+        return None if any(group.error_code in AWAY for group in answer.groups) else answer
+
+    answer = until(told, "the offsets of all groups")
     found = {group.group_id: group.topics[0].partitions[0].committed_offset for group in answer.groups}
     return [found[each.group_id] for each in members]
 
