@@ -15,6 +15,7 @@ from kafka.structs import OffsetAndMetadata
 
 from support.compose import ComposeCluster
 from support.load import Load, check, read_all
+from support.waiting import until
 from support.worker import Worker
 from tailrace.testing import admin
 
@@ -40,9 +41,18 @@ def cluster() -> Iterator[ComposeCluster]:
 @pytest.fixture
 def topic(cluster: ComposeCluster, request: pytest.FixtureRequest) -> str:
     name = "".join(c if c.isalnum() else "-" for c in request.node.name)
-    admin.create_topic(cluster.bootstrap, name, PARTITIONS, 3, {})
+    until(lambda: is_created(cluster, name), f"{name} is created")
     cluster.wait_until_replicated(name)
     return name
+
+
+def is_created(cluster: ComposeCluster, name: str) -> bool:
+    """Whether it is there; a controller that has just taken over may not have heard of all brokers yet."""
+    try:
+        admin.create_topic(cluster.bootstrap, name, PARTITIONS, 3, {})
+    except admin.Refused as refused:
+        return "TOPIC_ALREADY_EXISTS" in str(refused)
+    return True
 
 
 class Commits(Worker):

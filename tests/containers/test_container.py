@@ -21,6 +21,13 @@ from tailrace.testing import TailraceContainer
 pytestmark = pytest.mark.timeout(600)
 
 
+class PatientNetwork(Network):
+    """Goes when the engine has let go of its last container."""
+
+    def remove(self) -> None:
+        docker_engine.remove_network(self.name)
+
+
 def test_the_example_of_the_page_runs() -> None:
     page = (ROOT / "docs" / "testing.md").read_text(encoding="utf-8")
     (example,) = re.findall(r"<!-- test_in_a_container.py -->\n```python\n(.*?)```", page, re.DOTALL)
@@ -73,7 +80,7 @@ def test_two_at_once_do_not_meet() -> None:
 def test_clients_in_other_containers_of_its_network_use_its_alias() -> None:
     image = docker_engine.TAILRACE
     with (
-        Network() as network,
+        PatientNetwork() as network,
         TailraceContainer(image, brokers=2, advertise=False, network=network, network_aliases=["kafka"]),
     ):
         options = ("run", "--rm", "-i", "--network", network.name, "-e", "TAILRACE_BOOTSTRAP=kafka:9092", image)

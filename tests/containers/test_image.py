@@ -62,7 +62,7 @@ def ipv6_network() -> Iterator[str]:
     prefix = f"fd00:{secrets.randbelow(1 << 16):x}:{secrets.randbelow(1 << 16):x}::/64"
     docker("network", "create", "--ipv6", "--subnet", prefix, name)
     yield name
-    docker("network", "rm", name)
+    docker_engine.remove_network(name)
 
 
 def test_clients_reach_it_by_its_ipv6_address(ipv6_network: str) -> None:

@@ -102,7 +102,7 @@ def test_the_small_compose_file_keeps_its_data_over_down_and_up() -> None:
     with ComposeCluster(ONE_CONTAINER) as cluster:
         with KafkaProducer(bootstrap_servers=cluster.bootstrap) as producer:
             producer.send("orders", b"2 apples").get(HEAL_S)
-        cluster.compose("down")
+        cluster.down()
         cluster.up()
         with subscribed("orders", bootstrap_servers=cluster.bootstrap, auto_offset_reset="earliest") as consumer:
             assert next(consumer).value == b"2 apples"

@@ -11,7 +11,7 @@ from typing import Self
 
 from support import docker_engine
 from support.commands import ROOT
-from support.docker_engine import Unavailable, docker
+from support.docker_engine import HELD, Unavailable, docker
 from support.ports import free_ports
 from support.waiting import until
 from tailrace.testing import admin
@@ -69,16 +69,29 @@ class ComposeCluster:
 
     def compose(self, *arguments: str) -> str:
         """What a docker-compose command prints."""
-        command = ("docker-compose", "-p", self.project, *self._files, *arguments)
-        environ = {**self._environ, "TAILRACE_IMAGE": self.image}
-        done = subprocess.run(command, cwd=ROOT, env=environ, capture_output=True, text=True, check=False)
+        done = self._compose(*arguments)
         assert done.returncode == 0, done.stderr
         return done.stdout
+
+    def _compose(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+        command = ("docker-compose", "-p", self.project, *self._files, *arguments)
+        environ = {**self._environ, "TAILRACE_IMAGE": self.image}
+        return subprocess.run(command, cwd=ROOT, env=environ, capture_output=True, text=True, check=False)
+
+    def down(self, *options: str) -> None:
+        """Its containers and networks go; an engine may keep an endpoint of a container for a moment."""
+
+        def is_down() -> bool:
+            done = self._compose("down", *options)
+            assert done.returncode == 0 or HELD in done.stderr, done.stderr
+            return done.returncode == 0
+
+        until(is_down, f"{self.project} is down")
 
     def remove(self) -> None:
         """Everything of it, volumes too."""
         self.compose("kill")
-        self.compose("down", "-v", "--remove-orphans")
+        self.down("-v", "--remove-orphans")
 
     def services(self) -> list[str]:
         """All but the one that ends."""

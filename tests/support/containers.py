@@ -11,7 +11,7 @@ from typing import Any
 
 from support import docker_engine
 from support.docker_engine import docker
-from support.waiting import until
+from support.waiting import HUNG_S, until
 
 _READY_S = 120
 
@@ -50,8 +50,8 @@ class Container:
         until(is_healthy, f"{self.name} is healthy", _READY_S)
 
     def stop(self) -> int:
-        """As `docker stop` does: SIGTERM, SIGKILL after ten seconds, which gives 137. Returns the exit code."""
-        docker("stop", "-t", "10", self.name)
+        """As `docker stop` does: SIGTERM, and SIGKILL, which gives 137, to what did not hear. Returns the code."""
+        docker("stop", "-t", str(HUNG_S), self.name)
         return int(self.state["ExitCode"])
 
 

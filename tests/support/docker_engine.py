@@ -42,7 +42,7 @@ IN_BASE = "ca-certificates,python3,python3-venv,tini"
 STATE = ROOT / ".cache" / "docker"
 CERTIFICATES = Path("/usr/local/share/ca-certificates")
 _BUNDLE = "/etc/ssl/certs/ca-certificates.crt"
-_START_S = 60
+HELD = "has active endpoints"  # what an engine says of a network whose last container it has not quite let go
 
 
 class Unavailable(Exception):
@@ -66,6 +66,21 @@ def environment() -> dict[str, str]:
 def docker(*arguments: str, typed: str | None = None) -> str:
     """What a docker command prints. Raises Unavailable with what it complained of."""
     return _printed("docker", arguments, environment(), typed)
+
+
+def remove_network(name: str) -> None:
+    """Returns when the engine has let go of the containers that were in it."""
+
+    def is_removed() -> bool:
+        try:
+            docker("network", "rm", name)
+        except Unavailable as refused:
+            if HELD not in str(refused):
+                raise
+            return False
+        return True
+
+    until(is_removed, f"the network {name} is gone")
 
 
 def buildkit() -> str | None:
@@ -168,7 +183,7 @@ def down(run: str = "") -> None:
         pid = int(number)
         if Path(f"/proc/{pid}/comm").read_text().strip() == "dockerd":
             os.kill(pid, signal.SIGTERM)
-            until(lambda: not Path(f"/proc/{pid}/exe").exists(), "dockerd has ended", _START_S)
+            until(lambda: not Path(f"/proc/{pid}/exe").exists(), "dockerd has ended")
     pid_file.unlink(missing_ok=True)
 
 
@@ -205,7 +220,7 @@ def _start(run: str) -> None:
         )
     (STATE / "dockerd.pid").write_text(f"{process.pid} {run}\n")
     try:
-        until(lambda: answers() or process.poll() is not None, "dockerd answers", _START_S)
+        until(lambda: answers() or process.poll() is not None, "dockerd answers")
     except (TimeoutError, AssertionError) as late:
         raise Unavailable(str(late)) from late
     if process.poll() is not None:
