@@ -13,6 +13,7 @@ from pyspark.sql import SparkSession
 
 from support.spark_cluster import SparkCluster
 from support.table_readers import rows_for_all
+from support.waiting import HUNG_S, until
 from tailrace_spark.admin import Topic
 from tailrace_spark.archive import job, restore_job
 from tailrace_spark.archive.topics import from_json, left_different, merged, to_create, to_json
@@ -42,7 +43,7 @@ def fill(cluster: SparkCluster, topic: str, first: int, end: int) -> None:
             partition=n % PARTITIONS,
             timestamp=BEGAN_MS + 1000 * n - 5000 * (n % 10),
         )
-    assert producer.flush(30) == 0
+    assert producer.flush(HUNG_S) == 0
 
 
 def records(cluster: SparkCluster, topic: str) -> list[tuple[Any, ...]]:
@@ -124,8 +125,10 @@ def test_only_what_was_committed_is_kept_in_its_order(
             producer.produce(
                 topic, b"%d-%d" % (number, n), key=b"k", headers=[("n", b"%d" % n)], timestamp=BEGAN_MS + n, partition=0
             )
-        producer.flush(30)
+        producer.flush(HUNG_S)
         (producer.commit_transaction if end else producer.abort_transaction)()
+    # The end of a transaction is answered before its markers are written.
+    until(lambda: len(cluster.read(topic, isolation_level="read_committed")) == 6, "what was committed")
     run(job, options(cluster, tmp_path, topic))
     run(restore_job, options(empty_cluster, tmp_path, topic))
     kept = [(r.value, r.key, list(r.headers), r.timestamp) for r in empty_cluster.read(topic)]

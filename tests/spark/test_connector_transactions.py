@@ -14,6 +14,7 @@ from confluent_kafka import Producer
 from pyspark.sql import DataFrame, SparkSession
 
 from support.spark_cluster import Record, SparkCluster
+from support.waiting import HUNG_S, until
 
 COMMITTED = {"kafka.isolation.level": "read_committed"}
 PARTITIONS = 2
@@ -26,7 +27,7 @@ class Writer:
         self._topic = topic
         name = f"writer-{uuid.uuid4().hex[:8]}"
         self._producer = Producer({"bootstrap.servers": cluster.bootstrap, "transactional.id": name})
-        self._producer.init_transactions(30)
+        self._producer.init_transactions(HUNG_S)
 
     def begin(self, *values: str) -> None:
         """Returns when the records are in the log."""
@@ -34,13 +35,13 @@ class Writer:
         for value in values:
             for partition in range(PARTITIONS):
                 self._producer.produce(self._topic, f"{partition}-{value}".encode(), partition=partition)
-        assert self._producer.flush(30) == 0
+        assert self._producer.flush(HUNG_S) == 0
 
     def commit(self) -> None:
-        self._producer.commit_transaction(30)
+        self._producer.commit_transaction(HUNG_S)
 
     def abort(self) -> None:
-        self._producer.abort_transaction(30)
+        self._producer.abort_transaction(HUNG_S)
 
 
 @pytest.fixture
@@ -67,6 +68,15 @@ def words(*values: str) -> list[str]:
     return sorted(f"{partition}-{value}" for partition in range(PARTITIONS) for value in values)
 
 
+def wait_until_committed(cluster: SparkCluster, topic: str, *values: str) -> None:
+    """The end of a transaction is answered before its markers are written."""
+
+    def committed() -> list[str]:
+        return sorted(record.value.decode() for record in cluster.read(topic, isolation_level="read_committed"))
+
+    until(lambda: committed() == words(*values), "what was committed")
+
+
 def read(spark: SparkSession, cluster: SparkCluster, topic: str, **options: str) -> list[str]:
     reader = spark.read.format("kafka").option("kafka.bootstrap.servers", cluster.bootstrap)
     frame = reader.options(subscribe=topic, **options).load()
@@ -79,7 +89,9 @@ def test_a_batch_at_read_committed_ends_before_the_open_transaction(
     assert read(spark, cluster, topic, **COMMITTED) == words("a", "b")
     assert read(spark, cluster, topic) == words("a", "b", "dropped", "open", "plain", "behind")
     opened.commit()
-    assert read(spark, cluster, topic, **COMMITTED) == words("a", "b", "open", "plain", "behind")
+    everything = ("a", "b", "open", "plain", "behind")
+    wait_until_committed(cluster, topic, *everything)
+    assert read(spark, cluster, topic, **COMMITTED) == words(*everything)
 
 
 class Stream:
@@ -112,6 +124,8 @@ def test_a_stream_at_read_committed_waits_for_the_open_transaction(
     assert stream.run() == words("a", "b")
     assert stream.run() == []
     opened.commit()
+    everything = ("a", "b", "open", "plain", "behind")
+    wait_until_committed(cluster, topic, *everything)
     assert stream.run() == words("open", "plain", "behind")
     opened.begin("late")
     assert stream.run() == []
@@ -119,4 +133,5 @@ def test_a_stream_at_read_committed_waits_for_the_open_transaction(
     assert stream.run() == []
     opened.begin("last")
     opened.commit()
+    wait_until_committed(cluster, topic, *everything, "last")
     assert stream.run() == words("last")

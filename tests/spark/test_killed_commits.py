@@ -19,6 +19,7 @@ from support.waiting import until
 from tailrace_spark.tables import delta
 
 FILES, ROWS = 8, 20_000
+START_S = 300  # of a driver: nine seconds of a machine that has nothing else to do
 
 
 def rows(path: str) -> list[tuple[int, str]]:
@@ -72,7 +73,7 @@ def test_a_driver_that_is_killed_leaves_the_table_as_before_or_as_after(
     command = [sys.executable, delta_driver.__file__, str(jars), str(tmp_path / "log"), what]
     driver = subprocess.Popen([*command, commit.table, commit.source], start_new_session=True)
     try:
-        until(lambda: files(commit.table) - before, "a file of the commit")
+        until(lambda: files(commit.table) - before, "a file of the commit", START_S)
     finally:
         os.killpg(driver.pid, signal.SIGKILL)  # Python and its JVM at once
         driver.wait()

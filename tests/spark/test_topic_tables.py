@@ -29,7 +29,7 @@ from support.schema_registry import framed, schema_registry
 from support.spark_cluster import SparkCluster
 from support.table_readers import rows_for_all
 from support.topic_tables import TOPIC_ID, FailingStore, JsonCluster, commit_partition_0, fill, moved_on, plan_of
-from support.waiting import until
+from support.waiting import HUNG_S, until
 from tailrace.tables.batch import Batch
 from tailrace.tables.delta import DeltaStore
 from tailrace.tables.fields.json_fields import decode
@@ -212,7 +212,7 @@ def produce(cluster: SparkCluster, topic: str, numbers: range) -> None:
     for number in numbers:
         value = json.dumps({"id": number}).encode() if number % 10 else b"not JSON %d" % number
         producer.produce(topic, value, partition=number % 2)
-    assert producer.flush(30) == 0
+    assert producer.flush(HUNG_S) == 0
 
 
 def ids(location: str, topic: str) -> list[int]:
@@ -243,7 +243,7 @@ def test_up_starts_the_worker_when_a_topic_asks(own_cluster: SparkCluster) -> No
     producer.init_transactions()
     producer.begin_transaction()
     producer.produce(topic, b'{"id": -1}', partition=0)
-    producer.flush(30)
+    producer.flush(HUNG_S)
     producer.abort_transaction()
     produce(own_cluster, topic, range(40))
     location = str(own_cluster.data_dir)
