@@ -1,10 +1,11 @@
 """Too much of something: connections, bytes that nobody reads, records that unpack to hundreds of megabytes."""
 
+import os
 import resource
 import socket
-import time
 from collections.abc import Iterator
 from contextlib import ExitStack
+from pathlib import Path
 
 import cramjam
 import pytest
@@ -18,6 +19,13 @@ from support.waiting import HUNG_S
 MIB = 1024 * 1024
 ZSTD = 4
 IDLE_CONNECTIONS = 2000
+
+
+def processor_seconds(target: Target) -> float:
+    """What all roles have used of the processors: unlike the time that an answer takes it is not others' load."""
+    pids = [file.read_text().strip() for file in (target.folder / "run").glob("*-*.pid")]
+    fields = [Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split() for pid in pids]
+    return sum(int(row[11]) + int(row[12]) for row in fields) / os.sysconf("SC_CLK_TCK")
 
 
 @pytest.fixture
@@ -35,9 +43,10 @@ def test_two_thousand_idle_connections_cost_little_and_slow_nobody(target: Targe
     with ExitStack() as stack:
         for _ in range(IDLE_CONNECTIONS):
             stack.enter_context(socket.create_connection((target.host, target.port), timeout=HUNG_S))
-        started = time.monotonic()
+        assert target.ask(metadata_request("x"), 5).brokers  # behind all of them: they are taken by now
+        used = processor_seconds(target)
         assert target.ask(metadata_request("x"), 5).brokers
-        assert time.monotonic() - started < 2
+        assert processor_seconds(target) - used < 2
         grown = target.memory_bytes() - before
     assert grown < IDLE_CONNECTIONS * 64 * 1024, f"{grown // 1024} KiB for {IDLE_CONNECTIONS} connections"
     assert target.ask(metadata_request("x"), 5).brokers
@@ -90,9 +99,9 @@ def test_a_decompression_bomb_does_not_unpack_in_a_service(target: Target) -> No
     assert produced.error_code in (0, 2, 10, 87)
     rows = [{"partition_index": 0, "timestamp": 1_600_000_000_000, "current_leader_epoch": -1}]
     request = build(2, replica_id=-1, isolation_level=0, topics=[{"name": topic.name, "partitions": rows}])
-    started = time.monotonic()
+    used = processor_seconds(target)
     target.ask(request, 6, topic.leaders[0])
-    assert time.monotonic() - started < 5
+    assert processor_seconds(target) - used < 5
     assert target.memory_bytes() - before < 64 * MIB
     assert target.ask(metadata_request("x"), 5).brokers
 
