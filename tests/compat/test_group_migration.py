@@ -207,13 +207,13 @@ def test_every_record_is_read_once_while_members_change_their_protocol(target: T
 
     gone: list[Reader] = []
     try:
-        until(shared(2), "two classic members share the topic", 30)
+        until(shared(2), "two classic members share the topic")
         read_more()
         for protocol in ("consumer", "consumer", "classic", "classic"):
             readers[0].close()
             gone.append(readers.pop(0))
             readers.append(Reader(target, group, topic.name, protocol))
-            until(shared(2), f"the new {protocol} member has its share", 30)
+            until(shared(2), f"the new {protocol} member has its share")
             read_more()
         with target.raw(node) as connection:
             assert kind(connection, group) == [("classic", "Stable")]

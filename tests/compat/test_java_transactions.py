@@ -65,8 +65,11 @@ def test_transactions_of_the_java_producer(target: Target, shell: Shell) -> None
     of_a_transaction = ("--transactional-id", name, "--transaction-duration-ms", "50")
     assert "200 records sent" in shell.out(tools.PRODUCER_PERFORMANCE, *load, *of_a_transaction)
     until(lambda: len(values(target, topic, committed=True)) == 200 or None, "what was committed")
-    listed = [row.split() for row in shell.out(tools.TRANSACTIONS, "list").splitlines()]
-    assert [row[3] for row in listed if row[0] == name] == ["CompleteCommit"]
+
+    def states() -> list[str]:
+        return [row[3] for row in rows(shell.out(tools.TRANSACTIONS, "list")) if row[0] == name]
+
+    until(lambda: states() == ["CompleteCommit"], "its coordinator knows that the markers are written")
     described = shell.out(tools.TRANSACTIONS, "describe", "--transactional-id", name).splitlines()[-1].split()
     assert described[1] == name
 

@@ -13,7 +13,7 @@ from support.kcat import Kcat
 from support.plugin import leave_out
 from support.stage import create_topic
 from support.targets import Target
-from support.waiting import until
+from support.waiting import HUNG_S, until
 
 pytestmark = pytest.mark.by("kcat")
 
@@ -85,7 +85,7 @@ def test_a_killed_member_is_missed_and_its_partitions_are_taken_over(
         pending_deletion = shell.start("-G", group, *timers, "-X", "partition.assignment.strategy=range", topic.name)
         try:
             with first.changed:
-                shrunk = first.changed.wait_for(lambda: len(first.partitions | second.partitions) == 4, 20)
+                shrunk = first.changed.wait_for(lambda: len(first.partitions | second.partitions) == 4, HUNG_S)
             assert shrunk, (first.partitions, second.partitions)
         finally:
             os.kill(pending_deletion.pid, signal.SIGKILL)

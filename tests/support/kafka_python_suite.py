@@ -17,11 +17,12 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 from support import kafka_peer
+from support.waiting import HUNG_S
 
 ROOT = Path(__file__).resolve().parents[2]
 VERSION = version("kafka-python")  # as constraints.txt pins it
 KAFKA_VERSION = kafka_peer.VERSION
-TIMEOUT_S = 300
+TIMEOUT_S = 600
 SERVICE = '''"""What fixtures.py asks of test.service, which the source package lacks: a broker that runs already."""
 
 
@@ -89,7 +90,7 @@ def _run(bootstrap: str, tests: tuple[str, ...], left_out: tuple[str, ...]) -> O
         command = [sys.executable, "-m", "pytest", "-q", "-c", os.devnull, f"--rootdir={folder()}"]
         for plugin in ("randomly", "cacheprovider", "asyncio"):
             command += ["-p", f"no:{plugin}"]
-        command += ["-W", "ignore", "--timeout=60", f"--junitxml={report}"]
+        command += ["-W", "ignore", f"--timeout={HUNG_S}", f"--junitxml={report}"]
         command += [f"--deselect=test/integration/{name}" for name in left_out]
         command += [str(where / name) for name in tests]
         environ = {**os.environ, "PYTHONPATH": str(folder()), "KAFKA_VERSION": KAFKA_VERSION}

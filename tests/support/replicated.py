@@ -14,7 +14,7 @@ from support.batches import batch
 from support.nodes import Nodes
 from support.raw import Raw, build
 from support.stage import unique
-from support.waiting import until
+from support.waiting import HUNG_S, until
 
 PRODUCE, FETCH, LIST_OFFSETS, CREATE_TOPICS, DELETE_TOPICS, EPOCHS, CONFIGS = 0, 1, 2, 19, 20, 23, 44
 DESCRIBE_CONFIGS = 32
@@ -73,7 +73,7 @@ class Replicated:
         """A partition as the first live node knows it."""
         return self.states(self.nodes.live()[0])[partition]
 
-    def wait(self, wanted: Callable[[State], bool], what: str, partition: int = 0, timeout_s: float = 20) -> State:
+    def wait(self, wanted: Callable[[State], bool], what: str, partition: int = 0, timeout_s: float = HUNG_S) -> State:
         """Waits until every live node says so; answers the last node's state."""
         state: State | None = None
 

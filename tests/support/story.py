@@ -132,7 +132,7 @@ def _visible(topic: Replicated, partition: int, offset: int, in_sync: int) -> bo
     """Whether the record can be read. One that can be is soon; one that cannot would be asked for in vain for ever."""
     minimum = int(topic.name.split("-")[1])
     if in_sync >= minimum:
-        until(lambda: bool(topic.fetch(offset, partition=partition).records), "the record", 10)
+        until(lambda: bool(topic.fetch(offset, partition=partition).records), "the record")
     return bool(topic.fetch(offset, partition=partition).records)
 
 

@@ -64,8 +64,8 @@ def test_acks_all_waits_for_a_follower_until_it_has_left_the_isr(nodes: Nodes) -
     topic.append(b"before")
     epoch = topic.state().leader_epoch
     nodes.pause(2)
-    with topic.producing(b"waits") as pending:
-        assert topic.list_offset().offset == 1
+    with topic.producing(b"waits", node=0) as pending:  # nothing else is asked before the follower has left the ISR
+        assert topic.list_offset(node=0).offset == 1
         answer = pending.answer()
     assert (answer.error_code, answer.base_offset) == (0, 1)
     assert topic.wait_for_isr(0, 1).leader_epoch == epoch  # a shrinking ISR does not change the leader's epoch
@@ -77,7 +77,7 @@ def test_acks_all_waits_for_a_follower_until_it_has_left_the_isr(nodes: Nodes) -
 def test_acks_all_gives_up_at_its_timeout_and_the_record_stays(nodes: Nodes) -> None:
     topic = create(nodes, [0, 1], min_insync_replicas="1")
     nodes.pause(1)
-    assert topic.produce(b"late", timeout_ms=300).error_code == REQUEST_TIMED_OUT
+    assert topic.produce(b"late", timeout_ms=300, node=0).error_code == REQUEST_TIMED_OUT
     nodes.resume(1)
     topic.wait_for_isr(0, 1)
     assert topic.append(b"next") == 1

@@ -54,7 +54,7 @@ def check_answers(step: Step, minimum: int) -> None:
 
 
 @pytest.mark.capability("the textbook's scenario of replication")
-@pytest.mark.timeout(240)
+@pytest.mark.timeout(600)
 def test_four_nodes_die_one_by_one_and_the_last_in_sync_member_comes_back_last(
     nodes: Nodes, request: pytest.FixtureRequest
 ) -> None:

@@ -13,6 +13,7 @@ from kafka import TopicPartition as PythonTopicPartition
 from support.waiting import HUNG_S
 
 TIMEOUT_S = HUNG_S
+LONGEST_MS = 900_000  # that a broker lets a transaction be open; what is left open is to be so in a test's next cluster
 ROUNDS, EACH = 4, 5
 COMMITTED = ROUNDS * EACH
 LEVELS = {True: "read_committed", False: "read_uncommitted"}
@@ -20,7 +21,8 @@ Read = list[tuple[int, bytes]]
 
 
 def producer(bootstrap: str, name: str) -> Producer:
-    begun = Producer({"bootstrap.servers": bootstrap, "transactional.id": name, "linger.ms": 0})
+    settings = {"bootstrap.servers": bootstrap, "transactional.id": name, "linger.ms": 0}
+    begun = Producer({**settings, "transaction.timeout.ms": LONGEST_MS})
     begun.init_transactions(TIMEOUT_S)
     return begun
 
