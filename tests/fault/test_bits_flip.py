@@ -125,7 +125,7 @@ def test_nothing_wrong_is_served_and_nothing_undamaged_is_lost(
 def behind(bootstrap: str, offset: int) -> Iterator[tuple[int, int]]:
     """What a client gets that seeks behind the damage."""
     place = TopicPartition(TOPIC, 0)
-    consumer = KafkaConsumer(bootstrap_servers=bootstrap, group_id=None, consumer_timeout_ms=20_000)
+    consumer = KafkaConsumer(bootstrap_servers=bootstrap, group_id=None, consumer_timeout_ms=1000 * HUNG_S)
     try:
         consumer.assign([place])
         consumer.seek(place, offset)

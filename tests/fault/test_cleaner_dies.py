@@ -37,7 +37,7 @@ def wait_for_cleaner(cluster: Cluster, but: int | None = None) -> int:
         pid = child_of(cluster.process_id("broker"), "cleaner_process")
         return pid if pid != but else None
 
-    return until(look, "the broker has started a cleaner", timeout_s=60)
+    return until(look, "the broker has started a cleaner")
 
 
 def check_kept(promised: Promised, found: dict[int, list[tuple[int, int]]]) -> None:

@@ -12,7 +12,7 @@ import pytest
 from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer, TopicPartition
 
 from support.children import child_of
-from support.waiting import until
+from support.waiting import HUNG_S, until
 from tailrace.testing import Cluster
 
 TOPIC, RECORDS = "old", 2500
@@ -29,7 +29,7 @@ def cluster(tmp_path: Path) -> Iterator[Cluster]:
         admin.close()
         producer = KafkaProducer(bootstrap_servers=running.bootstrap, acks="all", linger_ms=20, batch_size=1 << 19)
         sent = [producer.send(TOPIC, b"%d " % number + VALUE, partition=0) for number in range(RECORDS)]
-        assert [one.get(60).offset for one in sent] == list(range(RECORDS))
+        assert [one.get(HUNG_S).offset for one in sent] == list(range(RECORDS))
         producer.close()
         yield running
 
@@ -53,7 +53,7 @@ def gone(pid: int) -> bool:
 def brought(cluster: Cluster, name: str) -> float:
     """What a broker's metric says."""
     address = cluster.addresses("broker")["http"]
-    text = urllib.request.urlopen(f"http://{address}/metrics", timeout=10).read().decode()
+    text = urllib.request.urlopen(f"http://{address}/metrics", timeout=HUNG_S).read().decode()
     return float(next(line.split()[1] for line in text.splitlines() if line.startswith(f"tailrace_{name}_total ")))
 
 
@@ -79,7 +79,7 @@ def test_kill_9_of_the_cold_process_costs_no_record(cluster: Cluster, tmp_path: 
                 killed.append(process)
         return len(read) >= RECORDS
 
-    until(poll, "every record is read", timeout_s=60)
+    until(poll, "every record is read")
     consumer.close()
     assert read == [(number, number) for number in range(RECORDS)]
     assert all(killed[:1]), "nothing was read from the disk"

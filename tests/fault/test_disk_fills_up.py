@@ -18,6 +18,7 @@ from typer.testing import CliRunner
 from support import batches
 from support.raw import Raw, build
 from support.subscribing import subscribed
+from support.waiting import HUNG_S
 from tailrace.cli.daily import app
 from tailrace.cli.daily.status import asked
 from tailrace.errors import ErrorCode
@@ -127,7 +128,7 @@ def test_a_disk_that_fills_up_slows_and_refuses_producers_until_there_is_space_a
             "linger.ms": 0,
             "batch.num.messages": 10,
             "retry.backoff.ms": 50,
-            "delivery.timeout.ms": 60_000,
+            "delivery.timeout.ms": 1000 * HUNG_S,
         }
     )
     for value in WAITING:
@@ -143,7 +144,7 @@ def test_a_disk_that_fills_up_slows_and_refuses_producers_until_there_is_space_a
     assert consumer.committed(TopicPartition(TOPIC, 0)) == taken
 
     subprocess.run(["mount", "-o", f"remount,size={3 * DISK}", str(disk)], check=True)
-    assert producer.flush(60) == 0
+    assert producer.flush(HUNG_S) == 0
     assert delivered == [(None, taken + place) for place in range(len(WAITING))]
     values: list[bytes] = []
     while len(values) < len(WAITING):

@@ -18,7 +18,7 @@ from support import failing_disk
 from support.failing_disk import SYNC, WRITE, FailingDisk
 from support.hosts import Disk, missing_for_disks
 from support.load import Load, check, read_all
-from support.raw import build
+from support.raw import ConnectionClosed, build
 from support.replicated import Replicated, create
 from support.tailrace_nodes import TailraceNodes
 from support.waiting import until
@@ -218,6 +218,6 @@ def _append(topic: Replicated, value: bytes) -> int | None:
     """The offset of a record that was acknowledged, None once the disk took no more."""
     try:
         answer = topic.produce(value)
-    except (ConnectionError, TimeoutError, EOFError):
+    except (ConnectionClosed, ConnectionError, TimeoutError):  # it may stop before its answer has left
         return None
     return None if answer.error_code else answer.base_offset

@@ -81,7 +81,7 @@ def test_what_a_broker_acknowledged_after_a_flush_survives_a_power_loss_under_lo
         admin = KafkaAdminClient(bootstrap_servers=cluster.bootstrap)
         admin.create_topics({"flushed": {"num_partitions": 3, "replication_factor": 1, "configs": TOPIC}})
         admin.close()
-        with Load(cluster.bootstrap, "flushed", delivery_timeout_ms=120_000) as load:
+        with Load(cluster.bootstrap, "flushed") as load:
             load.wait_for(300)
             # Killed first, so that nothing is acknowledged any more: an fdatasync under way when ext4 is shut down may
             # return 0 though its bytes are lost (seen in 73 of 628 rounds of four threads that did nothing else).

@@ -77,7 +77,7 @@ def test_a_group_goes_on_after_its_coordinator_was_killed(cluster: Cluster) -> N
 
 def test_kill_9_of_everything_at_once_loses_nothing_acknowledged(cluster: Cluster) -> None:
     topic = create(cluster, "everything")
-    with Load(cluster.bootstrap, topic, delivery_timeout_ms=120_000) as load:
+    with Load(cluster.bootstrap, topic) as load:
         load.wait_for(500)
         cluster.kill_all()
         cluster.start()

@@ -74,7 +74,7 @@ def create(cluster: Cluster, name: str, **configs: str) -> str:
         return True
 
     try:
-        until(ask, f"topic {name} is created", timeout_s=60)
+        until(ask, f"topic {name} is created")
     finally:
         admin.close()
     return name
@@ -160,7 +160,7 @@ def test_the_data_plane_goes_on_on_its_last_image_while_the_database_is_away(
 ) -> None:
     topic = create(cluster, "steady")
     before = holder(postgres)
-    with Load(cluster.bootstrap, topic, delivery_timeout_ms=120_000) as load:
+    with Load(cluster.bootstrap, topic) as load:
         load.wait_for(200)
         postgres.stop(signal.SIGQUIT)
         try:

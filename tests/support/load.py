@@ -9,10 +9,11 @@ from typing import Any
 
 from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 
+from support.waiting import HUNG_S
 from support.worker import Worker
 
 _IN_FLIGHT = 100
-_READ_TIMEOUT_MS = 20_000
+_READ_TIMEOUT_MS = 1000 * HUNG_S
 
 
 @dataclass
@@ -30,7 +31,7 @@ class Sender(Worker):
         super().__init__(name)
         self.promised = Promised()
 
-    def wait_for(self, more: int, timeout_seconds: float = 60) -> None:
+    def wait_for(self, more: int, timeout_seconds: float = HUNG_S) -> None:
         """Returns when `more` further records were acknowledged from now on."""
         with self._news:
             want = len(self.promised.acknowledged) + more
@@ -45,7 +46,7 @@ class Load(Sender):
         super().__init__("load")
         self._topic = topic
         self._room = threading.Semaphore(in_flight)
-        options = {"acks": "all", "linger_ms": 2, "retry_backoff_ms": 50, "delivery_timeout_ms": 60_000}
+        options = {"acks": "all", "linger_ms": 2, "retry_backoff_ms": 50, "delivery_timeout_ms": 1000 * HUNG_S}
         self._producer = KafkaProducer(bootstrap_servers=bootstrap, **{**options, **settings})
 
     def __exit__(self, *exc: object) -> None:
@@ -54,7 +55,7 @@ class Load(Sender):
         super().__exit__(*exc)
 
     def _close(self) -> None:
-        self._producer.flush(timeout=60)
+        self._producer.flush(timeout=HUNG_S)
         self._producer.close(timeout=10)
 
     def _run(self) -> None:
@@ -93,7 +94,7 @@ class Reader(Worker):
     def _close(self) -> None:
         self._consumer.close()
 
-    def wait_for(self, more: int, timeout_seconds: float = 60) -> None:
+    def wait_for(self, more: int, timeout_seconds: float = HUNG_S) -> None:
         """Returns when `more` further records were read from now on."""
         with self._news:
             want = self.count + more

@@ -15,7 +15,7 @@ import pytest
 import structlog
 
 from support.broker import TOPIC_ID, Running, batch, running
-from support.waiting import turns_until
+from support.waiting import HUNG_S, turns_until
 from tailrace.errors import ErrorCode
 from tailrace.log.directory.log_dir import LogDir
 from tailrace.log.filesystem.checkpoints import LOG_START_OFFSET, parse_offsets
@@ -459,7 +459,7 @@ class SlowCuts:
         def slow(file: RealFile, size_bytes: int) -> None:
             if threading.current_thread().name.startswith("recovery"):
                 self.begun.set()
-                assert self.go.wait(10)
+                assert self.go.wait(HUNG_S)
                 if self.fail is not None:
                     raise self.fail
             truncate(file, size_bytes)
@@ -481,7 +481,7 @@ async def cutting(path: Path, monkeypatch: pytest.MonkeyPatch, **settings: Any) 
             assert (await first.produce(0, batch(b"lost"), acks=1)).error_code == 0
         disk = SlowCuts(monkeypatch)
         cluster.publish(leader=1, leader_epoch=2, isr=(1, 2))
-        assert await asyncio.to_thread(disk.begun.wait, 10)
+        assert await asyncio.to_thread(disk.begun.wait, HUNG_S)
         try:
             yield cluster, disk
         finally:

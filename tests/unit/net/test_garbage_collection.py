@@ -12,6 +12,7 @@ from weakref import ref
 import pytest
 
 from support.memory_streams import VirtualLoop
+from support.waiting import HUNG_S
 from tailrace.net.garbage_collection import MOST_OF_ONE_SECONDS, MOST_SECONDS, Collections, Survivors
 
 
@@ -47,7 +48,7 @@ def test_nobody_waits_for_one_who_only_holds_or_releases(monkeypatch: pytest.Mon
         for release in (lambda: collections.release(), lambda: collections.hold()):
             other = Thread(target=release, daemon=True)
             other.start()
-            other.join(10)
+            other.join(HUNG_S)
             released.append(not other.is_alive())
 
     monkeypatch.setattr(gc, "collect", collect)

@@ -94,7 +94,7 @@ class Halted:
         if threading.current_thread().name.startswith("codec"):
             self.count += 1
             self._loop.call_soon_threadsafe(self.begun.set)
-            assert self.go_on.wait(30)
+            assert self.go_on.wait(HUNG_S)
         return self._really(*arguments)
 
 

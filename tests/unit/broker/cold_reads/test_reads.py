@@ -10,7 +10,7 @@ from uuid import UUID
 import pytest
 
 from support.broker import TOPIC_ID, Running, batch, image, running
-from support.waiting import turns_until
+from support.waiting import HUNG_S, turns_until
 from tailrace.errors import ErrorCode
 from tailrace.log.config import LogConfig
 from tailrace.log.filesystem.memory import MemoryFile, MemoryFilesystem
@@ -123,7 +123,7 @@ class Disk:
 
     def bring(self, length: int, at: int) -> None:
         self.asked.set()
-        self.go.wait(10)
+        self.go.wait(HUNG_S)
         if self.error is not None:
             raise self.error
         self.warm.append(range(at, at + length))
@@ -157,7 +157,7 @@ async def test_a_follower_that_catches_up_waits_in_a_thread(
         disk = Disk(monkeypatch)
         request = follower_request(broker, 0, max_bytes=max_bytes, partition_max_bytes=max_bytes)
         asked = asyncio.create_task(broker.service.ask(request, timeout_ms=60_000, version=12))
-        await asyncio.to_thread(disk.asked.wait, 10)
+        await asyncio.to_thread(disk.asked.wait, HUNG_S)
         assert (await broker.client.ask(broker.fetch_request(1, 0), timeout_ms=60_000, version=12)).error_code == 0
         assert not asked.done()
         disk.go.set()
@@ -225,7 +225,7 @@ async def test_a_client_that_leaves_frees_its_place(tmp_path: Path, monkeypatch:
         await filled(broker)
         disk, cold = Disk(monkeypatch), broker.broker.cold_reads
         asked = asyncio.create_task(broker.fetch(0, 0))
-        await asyncio.to_thread(disk.asked.wait, 10)
+        await asyncio.to_thread(disk.asked.wait, HUNG_S)
         assert cold.turns.running == 1
         await broker.client.close()
         with pytest.raises((ConnectionError, asyncio.CancelledError)):

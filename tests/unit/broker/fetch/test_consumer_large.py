@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from support.broker import SECRET, Running, batch, running
+from support.waiting import HUNG_S
 from tailrace.errors import ErrorCode
 from tailrace.log.filesystem.real import RealFile
 from tailrace.log.read import Slice
@@ -200,7 +201,7 @@ class ColdDisk:
 
     def wait(self, position: int) -> None:
         self.asked.set()
-        self.go.wait(10)
+        self.go.wait(HUNG_S)
         if self.error is not None:
             raise self.error
         self.warm.add(position)
@@ -214,7 +215,7 @@ async def test_a_cold_read_waits_in_a_thread_while_others_are_served(
         values = await filled(broker)
         disk = ColdDisk(monkeypatch)
         cold = asyncio.create_task(broker.fetch(0, offset, **ONE))
-        await asyncio.to_thread(disk.asked.wait, 10)
+        await asyncio.to_thread(disk.asked.wait, HUNG_S)
         assert (await produced(broker, b"meanwhile")).error_code == 0
         assert not cold.done()
         disk.go.set()
@@ -250,7 +251,7 @@ async def test_requests_behind_a_cold_read_wait_for_it(tmp_path: Path, monkeypat
         client = await Raw.open(broker.address)
         list_offsets = codec.encode_request(ListOffsetsRequest(topics=[]), 7, 2, "raw")
         await client.send(fetch_frame(broker, 1, 1), list_offsets, fetch_frame(broker, 2, 3))
-        await asyncio.to_thread(disk.asked.wait, 10)
+        await asyncio.to_thread(disk.asked.wait, HUNG_S)
         disk.go.set()
         assert values[1][:200] in await client.records(1)
         (size,) = struct.unpack(">i", await client.read(4))

@@ -53,7 +53,7 @@ class SlowDisk:
     def wait(self) -> None:
         self.reads += 1
         self.asked.set()
-        assert self.go.wait(10)
+        assert self.go.wait(HUNG_S)
         if self.error is not None:
             raise self.error
 
@@ -82,7 +82,7 @@ def pair(timestamp: int) -> bytes:
 async def asked(broker: Running, timestamp: int, disk: SlowDisk, version: int = 7) -> asyncio.Task[Any]:
     """The lookup waits for the disk now."""
     task = asyncio.create_task(look_up(broker.client, timestamp, version))
-    assert await asyncio.to_thread(disk.asked.wait, 10)
+    assert await asyncio.to_thread(disk.asked.wait, HUNG_S)
     return task
 
 
@@ -199,7 +199,7 @@ async def test_requests_of_one_connection_are_answered_in_order(
         names = ("lookup", "end", "fetch")
         requests = ((list_offsets(NOW + 3), 7), (list_offsets(LATEST), 7), (broker.fetch_request(0, 0), 12))
         tasks = [asyncio.create_task(ask(name, *one)) for name, one in zip(names, requests, strict=True)]
-        assert await asyncio.to_thread(disk.asked.wait, 10)
+        assert await asyncio.to_thread(disk.asked.wait, HUNG_S)
         disk.go.set()
         await asyncio.gather(*tasks)
         assert done == [*names]
@@ -323,7 +323,7 @@ async def test_a_damaged_segment_is_walked_once_while_others_are_served(
         disk = SlowDisk(monkeypatch)
         clients = [broker.again() for _ in range(3)]
         fetches = [asyncio.create_task(one.fetch(0, offset)) for one, offset in zip(clients, (2, 2, 4), strict=True)]
-        assert await asyncio.to_thread(disk.asked.wait, 10)
+        assert await asyncio.to_thread(disk.asked.wait, HUNG_S)
         assert (await broker.produce(1, pair(NOW))).error_code == 0
         assert (await broker.fetch(1, 0)).error_code == 0
         assert not any(fetch.done() for fetch in fetches)

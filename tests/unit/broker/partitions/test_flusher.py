@@ -13,7 +13,7 @@ import pytest
 
 from support.broker import TOPIC_ID, batch, image, running, topic
 from support.log_dirs import Disks, metadata
-from support.waiting import turns_until
+from support.waiting import HUNG_S, turns_until
 from tailrace.clock import ManualClock
 from tailrace.errors import ErrorCode
 from tailrace.log.config import LogConfig
@@ -37,7 +37,7 @@ class Disk:
         def run(flush: Flush) -> None:
             self.runs += 1
             loop.call_soon_threadsafe(self.began.set)
-            assert self.go.wait(20)
+            assert self.go.wait(HUNG_S)
             if self.error is not None:
                 raise self.error
             really(flush)
@@ -177,13 +177,13 @@ async def test_files_that_must_be_closed_are_synced_while_others_are_served(
         def slow(file: RealFile) -> None:
             if threading.current_thread().name.startswith("flush"):
                 began.set()
-                assert go.wait(10)
+                assert go.wait(HUNG_S)
             sync(file)
 
         monkeypatch.setattr(RealFile, "sync", slow)
         for number in range(7):
             assert (await node.produce(number, batch(b"%d" % number))).error_code == 0
-        assert await asyncio.to_thread(began.wait, 10)
+        assert await asyncio.to_thread(began.wait, HUNG_S)
         assert (await node.produce(0, batch(b"more"))).error_code == 0
         assert (open_files.freed, len(open_files)) == (0, 6)
         go.set()

@@ -14,7 +14,7 @@ import pytest
 
 from support.broker import TOPIC_ID, Running, batch, image, running
 from support.records_field import iterate_all
-from support.waiting import turns_until
+from support.waiting import HUNG_S, turns_until
 from tailrace.errors import ApiError, ErrorCode
 from tailrace.log.config import LogConfig
 from tailrace.log.limits import Limits
@@ -45,7 +45,7 @@ class Gate:
             assert threading.current_thread().name.startswith("examiner")
             self.on_step = arguments[-1]
             self.asked.set()
-            assert self.go.wait(10)
+            assert self.go.wait(HUNG_S)
             return examine(limits, *arguments)
 
         monkeypatch.setattr(Limits, "examine", slow)
@@ -94,7 +94,7 @@ async def values(broker: Running, partition: int = 0) -> list[bytes | None]:
 
 
 async def begun(gate: Gate) -> None:
-    assert await asyncio.to_thread(gate.asked.wait, 10)
+    assert await asyncio.to_thread(gate.asked.wait, HUNG_S)
 
 
 @pytest.mark.parametrize("acks", [1, -1])

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from support.metadata import after, broker, topic, topic_id
+from support.waiting import HUNG_S
 from tailrace.config import Config
 from tailrace.metadata import records as r
 from tailrace.metadata.image import MetadataImage
@@ -184,10 +185,10 @@ def test_a_users_write_lock_is_waited_out_and_blamed_on_its_process(bench: Bench
         assert user.stdout.readline() == "held\n"
         appending = threading.Thread(target=bench.store.append, args=(1, rows(0, 1, 1), []))
         appending.start()
-        assert bench.heard.wait(10)
+        assert bench.heard.wait(HUNG_S)
         assert appending.is_alive()
         user.communicate("go\n")
-        appending.join(10)
+        appending.join(HUNG_S)
     assert f"pid {user.pid} (" in bench.blamed[0]
     assert bench.query("select count(*) from records") == [(1,)]
 

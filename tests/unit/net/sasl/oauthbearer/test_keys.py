@@ -15,6 +15,7 @@ from jwt.algorithms import RSAAlgorithm
 from structlog.testing import capture_logs
 
 from support.tokens import Issuer
+from support.waiting import HUNG_S
 from tailrace.clock import ManualClock
 from tailrace.net.sasl.oauthbearer.keys import Pauses, SigningKeys, parse
 
@@ -38,7 +39,7 @@ class Source:
 
     def __call__(self) -> bytes:
         self.reads += 1
-        assert self.go_on.wait(30)
+        assert self.go_on.wait(HUNG_S)
         if self.fails is not None:
             raise self.fails
         return json.dumps({"keys": self.keys}).encode()
