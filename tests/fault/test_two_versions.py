@@ -65,14 +65,14 @@ class Transactions:
         self._sent = 0
         settings = {"bootstrap.servers": bootstrap, "transactional.id": "through-the-upgrade"}
         self._producer = Producer(settings)
-        self._producer.init_transactions(60)
+        self._producer.init_transactions(HUNG_S)
 
     def step(self) -> None:
         """Returns when the one is committed and the other aborted."""
-        until(self._commit, "a transaction is committed", 60)
+        until(self._commit, "a transaction is committed")
         self._producer.begin_transaction()
         self._produce([b"aborted"])
-        self._producer.abort_transaction(60)
+        self._producer.abort_transaction(HUNG_S)
 
     def _commit(self) -> bool:
         values = [b"%d" % (self._sent + n) for n in range(self.RECORDS)]
@@ -84,7 +84,7 @@ class Transactions:
         except KafkaException as failed:
             if not failed.args[0].txn_requires_abort():
                 raise
-            self._producer.abort_transaction(60)
+            self._producer.abort_transaction(HUNG_S)
             return False
         self.committed += values
         return True
@@ -92,15 +92,15 @@ class Transactions:
     def _produce(self, values: list[bytes]) -> None:
         for value in values:
             self._producer.produce(self._topic, value, partition=0)
-        self._producer.flush(60)
+        self._producer.flush(HUNG_S)
 
     def _retried_commit(self) -> None:
         try:
-            self._producer.commit_transaction(60)
+            self._producer.commit_transaction(HUNG_S)
         except KafkaException as failed:
             if not failed.args[0].retriable():
                 raise
-            self._producer.commit_transaction(60)
+            self._producer.commit_transaction(HUNG_S)
 
 
 def read_committed(bootstrap: str, topic: str) -> list[bytes]:

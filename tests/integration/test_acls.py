@@ -83,7 +83,7 @@ def changed(client: Raw, *, denied: bool) -> None:
 
 
 def holds(role: str, client: Raw, expected: int) -> None:
-    until(lambda: ROLES[role][0](client) == expected, f"{role}: {expected}", timeout_s=20)
+    until(lambda: ROLES[role][0](client) == expected, f"{role}: {expected}")
 
 
 def test_a_change_holds_at_every_role(cluster: Cluster) -> None:

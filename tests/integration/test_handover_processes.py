@@ -10,10 +10,11 @@ import pytest
 
 from support.batches import batch
 from support.raw import Raw, build
-from support.waiting import HUNG_S
+from support.waiting import HUNG_S, until
 from tailrace.testing import Cluster
 
 METADATA, PRODUCE, CREATE_TOPICS, ALTER_CLIENT_QUOTAS = 3, 0, 19, 49
+NOT_YET = (3, 5, 6)  # UNKNOWN_TOPIC_OR_PARTITION, LEADER_NOT_AVAILABLE, NOT_LEADER_OR_FOLLOWER
 
 
 @pytest.fixture
@@ -42,11 +43,17 @@ def appended(client: Raw) -> tuple[int, int]:
         timeout_ms=5000,
         topic_data=[{"name": "t", "partition_data": [partition]}],
     )
-    response = client.ask(request, 9)
-    (topic,) = response.responses
-    (row,) = topic.partition_responses
-    assert row.error_code == 0
-    return int(row.base_offset), int(response.throttle_time_ms)
+
+    def taken() -> tuple[int, int] | None:
+        response = client.ask(request, 9)
+        (topic,) = response.responses
+        (row,) = topic.partition_responses
+        if row.error_code in NOT_YET:
+            return None
+        assert row.error_code == 0
+        return int(row.base_offset), int(response.throttle_time_ms)
+
+    return until(taken, "the leader of a new topic knows it")
 
 
 def metric(cluster: Cluster, role: str, name: str) -> float:

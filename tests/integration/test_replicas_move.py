@@ -60,7 +60,7 @@ def test_a_directory_of_one_broker_reopened_with_three_has_its_offsets_on_all(tm
         admin.close()
     with Cluster(brokers=3, port=free_ports(3), data_dir=tmp_path) as three:
         admin = KafkaAdminClient(bootstrap_servers=three.bootstrap)
-        until(lambda: all_in_sync(admin, OFFSETS, 3), "three replicas of every offsets partition", 60)
+        until(lambda: all_in_sync(admin, OFFSETS, 3), "three replicas of every offsets partition")
         assert all_in_sync(admin, "t", 1)
         assert read(three.bootstrap, "t", "g") == 0
         three.kill("broker", 0)
@@ -85,10 +85,10 @@ def test_partitions_move_with_their_records_and_leaders_are_elected(cluster: Clu
         rows = partitions_of(admin, "moving")
         return [row["replica_nodes"] for row in rows] == list(wanted.values()) and not under_way(admin)
 
-    until(moved, "every partition on its new replicas", 60)
-    until(lambda: all_in_sync(admin, "moving", 2), "both replicas in sync", 60)
+    until(moved, "every partition on its new replicas")
+    until(lambda: all_in_sync(admin, "moving", 2), "both replicas in sync")
     admin.elect_leaders(PREFERRED, {"moving": list(range(PARTITIONS))})
-    until(lambda: [row["leader_id"] for row in partitions_of(admin, "moving")] == [2, 0, 1], "preferred leaders", 30)
+    until(lambda: [row["leader_id"] for row in partitions_of(admin, "moving")] == [2, 0, 1], "preferred leaders")
     assert read(cluster.bootstrap, "moving", None) == RECORDS
     admin.close()
 

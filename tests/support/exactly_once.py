@@ -137,7 +137,7 @@ class ExactlyOnce:
         for number in range(self.inputs, self.inputs + STEP):
             for partition in range(PARTITIONS):
                 producer.send(SOURCE, f"{partition} {number}".encode(), partition=partition)
-        producer.flush(60)
+        producer.flush(HUNG_S)
         producer.close()
         self.inputs += STEP
 
@@ -156,11 +156,11 @@ class ExactlyOnce:
                 "transaction.timeout.ms": TRANSACTION_TIMEOUT_MS,
             }
         )
-        producer.init_transactions(60)
+        producer.init_transactions(HUNG_S)
         producer.begin_transaction()
         for sink in SINKS:
             producer.produce(sink, b"aborted with its producer", partition=self.abandoned % PARTITIONS)
-        producer.flush(60)
+        producer.flush(HUNG_S)
 
     @contextmanager
     def fault(self, name: str) -> Iterator[None]:

@@ -84,7 +84,7 @@ def command(cluster: Cluster, *arguments: str) -> str:
 def test_offsets_and_lag(cluster: Cluster) -> None:
     query = "SELECT partition_id, committed_offset, log_end_offset, lag FROM group_offsets WHERE lag IS NOT NULL"
     query = f"{query} AND group_id = '{GROUP}'"
-    in_sql = until(lambda: rows if len(rows := sql(cluster, query)) == len(COMMITTED) else None, "lags in SQL", 30)
+    in_sql = until(lambda: rows if len(rows := sql(cluster, query)) == len(COMMITTED) else None, "lags in SQL")
     in_rest = [
         tuple(row[key] for key in ("partition_id", "current_offset", "log_end_offset", "lag"))
         for row in rest(cluster, f"consumer-groups/{GROUP}/lags")["data"]
@@ -100,7 +100,7 @@ def test_offsets_and_lag(cluster: Cluster) -> None:
 def test_the_age_of_the_next_record(cluster: Cluster) -> None:
     query = "SELECT next_timestamp_ms, lag_seconds FROM group_offsets WHERE partition_id = 0 AND lag_seconds > 0"
     query = f"{query} AND group_id = '{GROUP}'"
-    ((timestamp_ms, in_sql),) = until(lambda: sql(cluster, query) or None, "the age in SQL", 30)
+    ((timestamp_ms, in_sql),) = until(lambda: sql(cluster, query) or None, "the age in SQL")
     (in_rest, *others) = rest(cluster, f"consumer-groups/{GROUP}/lags")["data"]
     printed = json.loads(command(cluster, "group", "lag", GROUP, "--json"))
     scraped = [name for name in metrics(cluster, "coordinator") if name.startswith("tailrace_group_lag")]
@@ -119,10 +119,10 @@ def test_a_topic_that_is_made_anew_has_no_lag(cluster: Cluster) -> None:
     cluster.create_topic("again", 1)
     commit(cluster, {0: 94}, "again", "remakers")
     shown = "SELECT committed_offset FROM group_offsets WHERE topic = 'again'"
-    assert until(lambda: sql(cluster, shown) or None, "the commit in SQL", 30) == [(94,)]
+    assert until(lambda: sql(cluster, shown) or None, "the commit in SQL") == [(94,)]
     command(cluster, "topic", "delete", "again", "--yes")
     cluster.create_topic("again", 1)
-    until(lambda: not sql(cluster, shown), "no commit in SQL", 30)
+    until(lambda: not sql(cluster, shown), "no commit in SQL")
     summary = rest(cluster, "consumer-groups/remakers/lag-summary")
     assert (summary["total_lag"], summary["max_lag_topic_name"]) == (0, None)
     printed = json.loads(command(cluster, "group", "lag", "remakers", "--json"))
