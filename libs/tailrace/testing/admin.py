@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 _TIMEOUT_MS: Final = 30_000
 _NO_ID: Final = UUID(int=0)  # of a topic that is named
 _PAUSE_S: Final = 0.02
-_TIMES_MAX: Final = 1500
+_TIMES_MAX: Final = 6000  # two minutes and more
 # The active controller, a group's coordinator or an open log dir may be away for a moment; nothing was done then.
 _NOT_YET: Final = {"NOT_CONTROLLER", "NOT_COORDINATOR", "COORDINATOR_NOT_AVAILABLE", "COORDINATOR_LOAD_IN_PROGRESS"}
 

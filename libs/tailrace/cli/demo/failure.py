@@ -20,7 +20,7 @@ from tailrace.runtime.run_files import RunFile
 
 COPIES = 3
 _LOOK_MS = 200
-_LOOKS_MAX = 150
+_LOOKS_MAX = 600  # two minutes
 
 
 class Victim(NamedTuple):
