@@ -20,7 +20,7 @@ from support.waiting import until
 from tailrace.testing import Cluster
 from tailrace.testing.network import Network
 
-SESSION = {"broker.session.timeout.ms": "4000", "broker.heartbeat.interval.ms": "500"}
+SESSION = {"broker.session.timeout.ms": "6000", "broker.heartbeat.interval.ms": "500"}
 ANSWER_S = 120
 
 
@@ -107,7 +107,7 @@ def test_members_that_are_expired_join_again(cluster: Cluster, orders: str, prod
 
 def test_a_paused_broker_answers_when_it_goes_on(cluster: Cluster, orders: str, producer: Any) -> None:
     producer.send(orders, b"v").get(ANSWER_S)  # so that the next one needs no metadata, for which it would block
-    with cluster.paused("gateway"):
+    with cluster.paused("gateway"), cluster.paused("broker", 0), cluster.paused("broker", 1):  # one has the socket
         waiting = producer.send(orders, b"v")
         assert not waiting.is_done
     waiting.get(ANSWER_S)

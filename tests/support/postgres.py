@@ -90,18 +90,22 @@ class Postgres:
 
     def pause(self) -> None:
         """Stops all its processes: connections stay, nothing answers."""
-        for pid in self._pids():
+        assert self._process is not None
+        stop_process(self._process.pid)  # first: from here on its children stay the same, those that end as zombies
+        for pid in self._children():
             stop_process(pid)
 
     def resume(self) -> None:
         """Lets them go on."""
-        for pid in self._pids():
+        assert self._process is not None
+        for pid in [*self._children(), self._process.pid]:
             os.kill(pid, signal.SIGCONT)
 
-    def _pids(self) -> list[int]:
+    def _children(self) -> list[int]:
+        """Backends, which lead sessions of their own, and other processes of the server."""
         assert self._process is not None
         children = Path(f"/proc/{self._process.pid}/task/{self._process.pid}/children").read_text().split()
-        return [self._process.pid, *map(int, children)]  # backends lead sessions of their own
+        return list(map(int, children))
 
     def backup(self) -> Path:
         """A copy of a stopped server's data."""
