@@ -52,7 +52,7 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Built:
 
 def names(folder: Path, below: Path) -> set[str]:
     """The files of a folder, seen from another."""
-    found = (path for path in folder.rglob("*") if path.is_file() and path.suffix != ".pyc")
+    found = (path for path in folder.rglob("*") if path.is_file() and path.parent.name != "__pycache__")
     return {path.relative_to(below).as_posix() for path in found}
 
 

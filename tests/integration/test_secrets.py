@@ -16,6 +16,7 @@ import psycopg
 import pytest
 from psycopg import sql
 
+from support.contents import contents
 from support.ports import free_ports
 from support.postgres import Postgres
 from support.raw import Raw
@@ -176,7 +177,7 @@ def test_no_view_holds_a_secret(cluster: Cluster, postgres: Postgres) -> None:
 
 
 def test_no_command_line_holds_a_secret(cluster: Cluster) -> None:
-    lines = [path.read_bytes() for path in Path("/proc").glob("[0-9]*/cmdline") if path.parent.exists()]
+    lines = contents(Path("/proc").glob("[0-9]*/cmdline")).values()
     assert any(str(cluster.data_dir).encode() in line for line in lines)
     assert not [line for line in lines if marked(line)]
 
@@ -184,9 +185,9 @@ def test_no_command_line_holds_a_secret(cluster: Cluster) -> None:
 def test_no_file_and_no_log_holds_a_secret(cluster: Cluster) -> None:
     cache = cluster.data_dir / "metadata-cache"
     until(lambda: all((cache / f"{role}-0.image").exists() for role in ROLES[1:]), "the images on disk")
-    files = [path for path in cluster.data_dir.rglob("*") if path.is_file()]
+    files = contents(cluster.data_dir.rglob("*"))
     assert cluster.log_path in files and any(path.parent.name == "run" for path in files)
-    images = [path for path in files if path.parent == cache]
-    assert {path.stat().st_mode & 0o777 for path in images} == {0o600}
-    assert not [path for path in images if MARK.encode() in path.read_bytes()]
-    assert not [path for path in files if path not in images and marked(path.read_bytes())]
+    images = {path: held for path, held in files.items() if path.parent == cache}
+    assert {path.stat().st_mode & 0o777 for path in images if path.suffix == ".image"} == {0o600}
+    assert not [path for path, held in images.items() if MARK.encode() in held]
+    assert not [path for path, held in files.items() if path not in images and marked(held)]

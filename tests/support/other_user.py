@@ -52,7 +52,10 @@ def open_to_others(root: Path) -> list[str]:
     """Files and folders below root that have a right for group or others."""
     found = []
     for path in sorted(root.rglob("*")):
-        mode = stat.S_IMODE(path.lstat().st_mode)
+        try:
+            mode = stat.S_IMODE(path.lstat().st_mode)
+        except FileNotFoundError:  # replaced or removed meanwhile
+            continue
         if mode & 0o077 and not path.is_symlink():
             found.append(f"{path.relative_to(root)} {mode:o}")
     return found
