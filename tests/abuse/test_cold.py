@@ -8,6 +8,8 @@ from concurrent.futures import ThreadPoolExecutor
 
 from support.abuse import PRODUCE, Body, Client, Seen, Watch, create_topics, data, fetch, rows, text
 from support.batches import batch
+from support.stage import leads
+from support.waiting import until
 from tailrace.testing import Cluster
 
 CLIENTS = 200
@@ -23,6 +25,7 @@ def fill(cluster: Cluster) -> None:
     asked = Body(PRODUCE, 7, text(None) + struct.pack(">hi", 1, 30_000) + rows([text(TOPIC) + rows([row])]))
     with Client(cluster) as client:
         assert client.answer(create_topics([TOPIC]))
+        until(lambda: leads(client, TOPIC), "the topic is led")
         for _ in range(REQUESTS):
             assert client.answer(asked)
 

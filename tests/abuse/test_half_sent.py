@@ -9,7 +9,7 @@ import pytest
 
 from support.abuse import Body, Client, Seen, Watch, data, join_group, resident_mb, rows, text
 from support.half_sent import JOINS, PRODUCES, HalfSent, half_sent
-from support.waiting import until
+from support.waiting import HUNG_S, until
 from tailrace.net.limits.request_memory import DEFAULT_BYTES
 from tailrace.testing import Cluster
 
@@ -20,7 +20,7 @@ USUAL_BYTES, LARGE_BYTES = 900_000, 8 << 20
 
 
 def pool(cluster: Cluster, role: str, name: str) -> float:
-    page = urllib.request.urlopen(f"http://{cluster.addresses(role)['http']}/metrics", timeout=10).read().decode()
+    page = urllib.request.urlopen(f"http://{cluster.addresses(role)['http']}/metrics", timeout=HUNG_S).read().decode()
     (line,) = (line for line in page.splitlines() if line.startswith(f"tailrace_memory_pool_{name}"))
     return float(line.split()[1])
 
@@ -41,11 +41,11 @@ def test_half_sent_requests_give_way_to_whole_ones(
     before_mb, gave_way = resident_mb(cluster.process_id(role)), pool(cluster, role, "closed_connections_total")
     with watch.over(f"3 {asked.count} half-sent requests at the {role}") as seen:
         with Client(cluster) as client, half_sent(cluster, asked):
-            assert pool(cluster, role, "queue_size") > 0
+            until(lambda: pool(cluster, role, "queue_size") > 0, "requests wait for memory")
             assert client.answer(whole(asked, USUAL_BYTES)), "its connection was closed"
             until(lambda: pool(cluster, role, "closed_connections_total") > gave_way, "slow ones give way")
-        with Client(cluster, timeout_s=30) as client, half_sent(cluster, asked):
-            assert pool(cluster, role, "queue_size") > 0
+        with Client(cluster, timeout_s=HUNG_S) as client, half_sent(cluster, asked):
+            until(lambda: pool(cluster, role, "queue_size") > 0, "requests wait for memory")
             assert client.answer(whole(asked, LARGE_BYTES)), "its connection was closed"
         until(lambda: pool(cluster, role, "used") == 0, "nothing is held")
     found.append(seen)

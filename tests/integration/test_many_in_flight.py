@@ -13,7 +13,8 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from support.batches import batch
 from support.ports import free_ports
 from support.raw import Raw, build
-from support.waiting import HUNG_S
+from support.stage import leads
+from support.waiting import HUNG_S, until
 from tailrace.testing import Cluster
 
 BATCHES = 12_288
@@ -61,6 +62,7 @@ def test_a_thousand_requests_before_a_half_close_are_answered(cluster: Cluster) 
         topic_data=[{"name": "t", "partition_data": [partition]}],
     )
     with Raw(host, int(port)) as client:
+        until(lambda: leads(client, "t"), "the topic is led")
         sent = [client.send(request, 9) for _ in range(1000)]
         client.socket.shutdown(socket.SHUT_WR)
         for correlation_id in sent:

@@ -98,11 +98,12 @@ def wait_for_topic(
     assert topic is not None
     for partition in range(len(topic.leaders)):  # metadata may name a leader that does not know it yet
         with topic.leader(partition) as connection:
-            until(functools.partial(_answers, connection, name, partition), f"{name}-{partition} at its leader")
+            until(functools.partial(leads, connection, name, partition), f"{name}-{partition} at its leader")
     return topic
 
 
-def _answers(connection: Raw, name: str, partition: int) -> bool:
+def leads(connection: Raw, name: str, partition: int = 0) -> bool:
+    """Whether the node leads the partition: the log may be on its way yet when the topic is known."""
     row = {"partition_index": partition, "timestamp": -1, "current_leader_epoch": -1}
     request = build(LIST_OFFSETS, replica_id=-1, isolation_level=0, topics=[{"name": name, "partitions": [row]}])
     answer = connection.ask(request, 6)

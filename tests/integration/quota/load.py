@@ -16,6 +16,9 @@ from typing import Any
 from kafka import KafkaAdminClient
 
 from support.batches import Batch, record
+from support.raw import Raw
+from support.stage import leads
+from support.waiting import until
 from tailrace.net.address import Address
 from tailrace.net.client import Client
 from tailrace.runtime.clock import SystemClock
@@ -37,7 +40,14 @@ def measured_cluster(*arguments: str, **settings: str) -> Iterator[Cluster]:
             admin.create_topics({"measured": {"num_partitions": 1, "replication_factor": 1}})
         finally:
             admin.close()
+        until_led(Address.parse(running.bootstrap), "measured")
         yield running
+
+
+def until_led(node: Address, topic: str) -> None:
+    """Waits until the node leads the topic: what is produced here may not fail."""
+    with Raw(node.host, node.port) as client:
+        until(lambda: leads(client, topic), f"{topic} is led")
 
 
 @dataclass

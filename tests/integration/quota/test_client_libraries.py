@@ -21,6 +21,7 @@ from support import java_tools, kcat
 from support.java_tools import JavaTools, Shell
 from support.kcat import Kcat
 from support.plugin import leave_out
+from support.waiting import HUNG_S
 from tailrace.net.address import Address
 from tailrace.testing import Cluster
 
@@ -48,7 +49,7 @@ def with_kafka_python(cluster: Cluster, client_id: str) -> None:
     producer = KafkaProducer(bootstrap_servers=cluster.bootstrap, client_id=client_id)
     try:
         sent = [producer.send(TOPIC, RECORD) for _ in range(RECORDS)]
-        producer.flush(60)
+        producer.flush(HUNG_S)
         assert all(one.succeeded() for one in sent)
     finally:
         producer.close()
@@ -85,7 +86,7 @@ def with_confluent_kafka(cluster: Cluster, client_id: str) -> None:
     )
     for _ in range(RECORDS):
         producer.produce(TOPIC, RECORD, on_delivery=delivered)
-    assert producer.flush(60) == 0 and not errors
+    assert producer.flush(HUNG_S) == 0 and not errors
 
 
 def with_kcat(cluster: Cluster, client_id: str) -> None:

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from integration.quota.load import CLOCK, alter_quotas, producing
+from integration.quota.load import CLOCK, alter_quotas, producing, until_led
 from support.ports import HOST, free_ports
 from support.waiting import HUNG_S
 from tailrace.net.address import Address
@@ -45,6 +45,8 @@ async def topic_at_each_broker(address: Address) -> None:
     answer = await client.ask(CreateTopicsRequest(topics=rows, timeout_ms=30_000), timeout_ms=30_000, version=5)
     await client.close()
     assert {row.error_code for row in answer.topics} <= {0, 36}  # or another test has made them
+    for node in (0, 1):
+        await asyncio.to_thread(until_led, Address(address.host, address.port + node), f"at-{node}")
 
 
 async def test_a_client_has_its_rate_at_each_broker_and_no_more(cluster: Cluster) -> None:

@@ -31,6 +31,7 @@ from tailrace_quota.store.redis import RedisStore
 
 pytestmark = pytest.mark.skipif(shutil.which("redis-server") is None, reason=MISSING)
 LEASE_MS = 2000.0  # a quarter of it is the patience with Redis
+LONG_MS = 40_000.0  # where what was leased must not run out while a busy machine does other things
 RATE = 1000.0
 ACCOUNT: Account = (("client-id", "app"),)
 QUOTAS = ClientQuotas({ACCOUNT: {"producer_byte_rate": RATE}})
@@ -44,9 +45,9 @@ def server() -> Iterator[RedisServer]:
 
 
 @asynccontextmanager
-async def store_at(url: str, seed: int = 1, lines: Any = None) -> AsyncIterator[RedisStore]:
+async def store_at(url: str, seed: int = 1, lines: Any = None, lease_ms: float = LEASE_MS) -> AsyncIterator[RedisStore]:
     log = structlog.wrap_logger(lines or structlog.testing.CapturingLogger(), processors=[])
-    store = RedisStore(url, LEASE_MS, 100, clock=CLOCK, random=Random(seed), log=log)
+    store = RedisStore(url, lease_ms, 100, clock=CLOCK, random=Random(seed), log=log)
     store.cluster_id = "c"
     try:
         yield store
@@ -100,7 +101,7 @@ async def test_redis_over_tls_with_a_password_from_a_file(server: RedisServer, t
 
 
 async def test_two_services_share_one_rate_and_a_round_is_one_round_trip(server: RedisServer) -> None:
-    async with store_at(server.url) as one, store_at(server.url, 2) as other:
+    async with store_at(server.url, lease_ms=LONG_MS) as one, store_at(server.url, 2, lease_ms=LONG_MS) as other:
         assert (await ask(one)).rate == RATE / 2  # the store has just begun
         assert (await ask(other, 1)).rate <= RATE / 2
         before = one.round_trips
@@ -116,7 +117,7 @@ async def test_two_services_share_one_rate_and_a_round_is_one_round_trip(server:
 
 
 async def test_a_redis_that_is_killed_refuses_and_one_that_is_started_empty_is_told_again(server: RedisServer) -> None:
-    async with store_at(server.url) as store:
+    async with store_at(server.url, lease_ms=LONG_MS) as store:
         granted = await ask(store)
         server.kill()
         await refused(store)
@@ -159,7 +160,7 @@ async def test_a_replica_that_lost_the_last_writes_learns_them_again(server: Red
     proxy = TcpProxy(server.port)
     try:
         with RedisServer() as replica:
-            async with store_at(server.url_at(proxy.port)) as store:
+            async with store_at(server.url_at(proxy.port), lease_ms=LONG_MS) as store:
                 await ask(store, need=10)
                 replica.ask("REPLICAOF", "127.0.0.1", str(server.port))
                 until(lambda: replica.ask("DBSIZE") == "2", "the replica")
@@ -183,7 +184,7 @@ async def test_a_replica_that_was_not_promoted_gives_no_leases(server: RedisServ
 
 
 async def test_several_clusters_may_have_one_redis(server: RedisServer) -> None:
-    async with store_at(server.url) as one, store_at(server.url, 2) as other:
+    async with store_at(server.url, lease_ms=LONG_MS) as one, store_at(server.url, 2, lease_ms=LONG_MS) as other:
         other.cluster_id = "another"
         await ask(one)
         await ask(other, 1)

@@ -11,7 +11,7 @@ import pytest
 from confluent_kafka import Consumer, Producer
 from kafka import KafkaAdminClient
 
-from integration.quota.load import CLOCK, alter_quotas
+from integration.quota.load import CLOCK, alter_quotas, until_led
 from support.batches import Batch, record
 from support.waiting import HUNG_S
 from tailrace.errors import ErrorCode
@@ -38,9 +38,6 @@ SMALL_BATCH = Batch(records=[record(0, bytes(2000))]).encode()
 BATCH = Batch(records=[record(0, bytes(100_000))]).encode()
 
 
-pytestmark = pytest.mark.timeout(120)
-
-
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Cluster]:
     settings = {"quota.max.throttle.ms": str(LONGEST_MS), "group.initial.rebalance.delay.ms": "0"}
@@ -50,6 +47,7 @@ def cluster() -> Iterator[Cluster]:
             admin.create_topics({TOPIC: {"num_partitions": 1, "replication_factor": 1}})
         finally:
             admin.close()
+        until_led(Address.parse(running.bootstrap), TOPIC)
         yield running
 
 
@@ -151,6 +149,10 @@ async def test_throttled_answers_list_their_topics_and_keep_their_order(cluster:
         max_wait_ms=100, min_bytes=1, max_bytes=1 << 20, topics=[fetch_topic(topic=TOPIC, partitions=[wanted])]
     )
     asked: list[tuple[Any, int]] = [(produce, 9), (fetch, 12), (MetadataRequest(topics=[]), 9)] * 3
+    first = Client(address, "pipelined")
+    while not (await first.ask(produce, timeout_ms=TIMEOUT_MS, version=9)).throttle_time_ms:
+        pass  # until the broker has heard of the quota
+    await first.close()
     reader, writer = await asyncio.open_connection(address.host, address.port)
     try:
         for number, (request, version) in enumerate(asked):

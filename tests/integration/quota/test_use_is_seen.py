@@ -15,7 +15,7 @@ from urllib.request import Request, urlopen
 import pytest
 from kafka import KafkaAdminClient
 
-from integration.quota.load import CLOCK, producing
+from integration.quota.load import CLOCK, producing, until_led
 from support.waiting import HUNG_S
 from tailrace.net.address import Address
 from tailrace.testing import Cluster
@@ -31,6 +31,7 @@ def cluster() -> Iterator[Cluster]:
             admin.create_topics({"measured": {"num_partitions": 1, "replication_factor": 1}})
         finally:
             admin.close()
+        until_led(Address.parse(running.bootstrap), "measured")
         yield running
 
 
@@ -93,7 +94,8 @@ async def test_a_limited_client_is_seen_everywhere(cluster: Cluster) -> None:
         assert "busy" in await asyncio.to_thread(command, cluster, "top")
     await asyncio.to_thread(command, cluster, "delete", "--client-id", "busy")
     assert await asyncio.to_thread(command, cluster, "list", "--json") == "[]\n"
-    assert (await asyncio.to_thread(asked, f"{root}/quota-usage"))["data"] == []
+    async with asyncio.timeout(40):  # a minute without a request would end the row as well
+        await until(lambda: asked(f"{root}/quota-usage")["data"] == [])
 
 
 def test_quotas_are_set_and_removed_over_http(cluster: Cluster) -> None:
