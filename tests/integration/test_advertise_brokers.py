@@ -12,7 +12,7 @@ from support.abuse import Body, framed_request, split_address
 from support.ports import free_ports
 from support.raw import Raw, build
 from support.subscribing import subscribed
-from support.waiting import HUNG_S
+from support.waiting import HUNG_S, until
 from tailrace.testing import Cluster
 from tailrace.wire import codec
 from tailrace.wire.apis import APIS, INTERNAL_APIS
@@ -30,7 +30,9 @@ def cluster() -> Iterator[Cluster]:
 def test_a_client_sees_the_brokers_own_ports_and_works_through_them(cluster: Cluster) -> None:
     admin = KafkaAdminClient(bootstrap_servers=cluster.bootstrap)
     try:
-        brokers = admin.describe_cluster()["brokers"]
+        brokers = until(
+            lambda: found if len(found := admin.describe_cluster()["brokers"]) == 3 else None, "three brokers"
+        )
         told = {broker["broker_id"]: f"{broker['host']}:{broker['port']}" for broker in brokers}
         own = {n: cluster.addresses("broker", n)["client"].split(",") for n in range(3)}
         assert all(told[n] in own[n] for n in range(3))

@@ -10,11 +10,11 @@ from contextlib import ExitStack
 import pytest
 
 from support.ports import free_ports
+from support.waiting import HUNG_S
 from tailrace.testing import Cluster
 
 ROLES = ("controller", "broker", "coordinator", "quota", "gateway")
 SILENT = 70
-TIMEOUT_S = 10.0
 # What one connection's sockets hold on the way is no reading: both buffers, as large as Linux makes them.
 HELD_ON_THE_WAY_BYTES = 16 << 20
 
@@ -32,7 +32,7 @@ def address_of(cluster: Cluster, role: str) -> tuple[str, int]:
 
 
 def ask(address: tuple[str, int], path: str, *headers: str, method: str = "GET") -> tuple[int, bytes]:
-    with socket.create_connection(address, TIMEOUT_S) as connection:
+    with socket.create_connection(address, HUNG_S) as connection:
         lines = [f"{method} {path} HTTP/1.1", *(headers or ("Host: localhost",)), "Connection: close", "", ""]
         connection.sendall("\r\n".join(lines).encode())
         answer = b"".join(iter(lambda: connection.recv(65_536), b""))
@@ -46,14 +46,14 @@ def test_seventy_connections_without_a_request_keep_nobody_out(cluster: Cluster,
     path = "/v3/clusters" if role == "admin" else "/healthz"
     with ExitStack() as stack:
         for _ in range(SILENT):
-            idle = stack.enter_context(socket.create_connection(address, TIMEOUT_S))
+            idle = stack.enter_context(socket.create_connection(address, HUNG_S))
             idle.sendall(sent)
         assert [ask(address, path)[0] for _ in range(3)] == [200] * 3
 
 
 def test_a_body_is_not_read_after_its_refusal(cluster: Cluster) -> None:
     chunk = b"40000\r\n" + b" " * 0x40000 + b"\r\n"
-    with socket.create_connection(address_of(cluster, "admin"), TIMEOUT_S) as connection:
+    with socket.create_connection(address_of(cluster, "admin"), HUNG_S) as connection:
         head = "POST /v3/clusters/none/topics HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
         connection.sendall(head.encode() + b"Transfer-Encoding: chunked\r\n\r\n")
         sent = 0

@@ -12,6 +12,7 @@ import pytest
 from support.ports import free_ports
 
 DEMO = (sys.executable, "-m", "tailrace.cli", "demo", "--once", "--lines", "6000")
+pytestmark = pytest.mark.timeout(600)  # two jobs, of which each may have its 280 s
 ENDS = "no line that was acknowledged is lost, and none is there twice."
 
 

@@ -153,14 +153,14 @@ def test_brokers_that_are_to_go_are_emptied_to_those_that_stay_and_forgotten_whe
         assert "no broker has an id of 3" in run(cluster, "broker", "scale-down", "3")
         run(cluster, "topic", "create", "alone", "-p", "6", "-r", "1")
         run(cluster, "topic", "create", "pairs", "-p", "3", "-r", "2")
-        assert "may stop" in run(cluster, "broker", "may-stop", "1", "--timeout", "60")
-        run(cluster, "broker", "scale-down", "2", "--timeout", "60")
+        assert "may stop" in run(cluster, "broker", "may-stop", "1", "--timeout", str(HUNG_S))
+        run(cluster, "broker", "scale-down", "2", "--timeout", str(HUNG_S))
         assert {node for name in ("alone", "pairs") for nodes in replicas(cluster, name) for node in nodes} == {0, 1}
         assert "broker 2 still runs" in run(
             cluster, "broker", "scale-down", "2", "--forget", "--timeout", "0.2", status=1
         )
         cluster.kill("broker", 2)
-        run(cluster, "broker", "scale-down", "2", "--forget", "--timeout", "60")
+        run(cluster, "broker", "scale-down", "2", "--forget", "--timeout", str(HUNG_S))
         assert set(brokers(cluster)) == {0, 1}
 
 
@@ -177,7 +177,7 @@ def test_brokers_that_are_to_go_are_waited_for_again_after_a_command_that_gave_u
         gave_up = run(cluster, "broker", "scale-down", "2", "--timeout", "8", status=1)
         assert "not done within 8 s: replicas are still on their way" in gave_up
         assert "alone" in run(cluster, "reassign", "list")
-        run(cluster, "broker", "scale-down", "2", "--timeout", "120")
+        run(cluster, "broker", "scale-down", "2", "--timeout", str(HUNG_S))
         assert replicas(cluster, "alone") == [[0]]
         assert brokers(cluster)[2]["replica_count"] == 0
         cluster.kill("broker", 2)
@@ -209,7 +209,7 @@ def test_a_broker_is_emptied_stopped_and_forgotten(tmp_path: Path) -> None:
         assert '"partitions"' in run(cluster, "broker", "drain", "2", "--shrink", "--dry-run")
         before = {name: replicas(cluster, name) for name in ("spread", "full")}
         assert "partitions that broker 2 led have another leader" in run(
-            cluster, "broker", "drain", "2", "--leaders-only", "--timeout", "60"
+            cluster, "broker", "drain", "2", "--leaders-only", "--timeout", str(HUNG_S)
         )
         assert brokers(cluster)[2]["leader_count"] == 0
         after = {name: replicas(cluster, name) for name in before}

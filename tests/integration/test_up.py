@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from support.waiting import HUNG_S
+from support.waiting import HUNG_S, until
 from tailrace.runtime.health import ailing
 from tailrace.runtime.run_files import RunFile, start_ticks
 from tailrace.testing import Cluster, ClusterDied
@@ -211,7 +211,7 @@ def test_after_kill_9_of_everything_the_next_up_just_works(tmp_path: Path) -> No
         cluster.start()
         assert cluster.process_id("broker") not in children
         for pid in children:
-            assert start_ticks(pid) == 0
+            until(lambda pid=pid: start_ticks(pid) == 0, f"the end of {pid}")  # type: ignore[misc]
 
 
 def test_ctrl_c_stops_the_cluster_with_status_0(tmp_path: Path) -> None:
@@ -306,7 +306,7 @@ def test_the_end_of_stdin_stops_all(tmp_path: Path, mode: tuple[str, ...]) -> No
         up.stdin.close()
         for _ in up.stdout:  # not before the pipe of stdout is empty, where it would be waited for
             pass
-        assert up.wait(60) == 0
+        assert up.wait(HUNG_S) == 0
 
 
 @pytest.mark.parametrize("mode", [(), ("--inline",)], ids=["processes", "inline"])

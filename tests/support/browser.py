@@ -39,7 +39,7 @@ def open_browser() -> Iterator[Any]:
     except ImportError:
         leave_out("pip install -c constraints.txt -e '.[browser-tests]'")
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])
+        browser = playwright.chromium.launch(executable_path=path, args=["--no-sandbox"], timeout=HUNG_S * 1000)
         try:
             yield browser
         finally:

@@ -21,7 +21,7 @@ from tailrace.wire.messages import BrokerHeartbeatRequest, BrokerRegistrationReq
 from tailrace_controller.app import open_controller
 from tailrace_controller.role import ControllerRole
 
-WAIT_MS = 10_000
+WAIT_MS = 60_000  # for a state, however busy the machine is
 
 
 class Node:

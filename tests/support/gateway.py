@@ -213,7 +213,7 @@ class World:
         )
         self.gateway = AnsweringGateway(parts)
         self.listener = GatewayListener(
-            self.gateway, ClientListener("PLAINTEXT", "PLAINTEXT", ("127.0.0.1",), free_ports(4))
+            self.gateway, ClientListener("PLAINTEXT", "PLAINTEXT", ("127.0.0.1",), free_ports(8))
         )
         self.listener.open_node(0)
         self.follower.subscribe(self.gateway.image_changed)

@@ -6,9 +6,11 @@ TEST_PORTS=lowest-highest keeps to these (without the highest): runs that are si
 import os
 import random
 import socket
+from collections import deque
 
 HOST = "127.0.0.1"
 LOWEST, HIGHEST = 20000, 31000  # below the kernel's ephemeral range, so that no client socket takes them meanwhile
+_GIVEN: deque[int] = deque(maxlen=500)  # not given again at once: nothing may listen there yet
 
 
 def free_ports(count: int) -> int:
@@ -17,7 +19,9 @@ def free_ports(count: int) -> int:
     chooser = random.SystemRandom()
     for _ in range(200):
         first = chooser.randrange(lowest, highest - count + 1)
-        if all(is_free(first + n) for n in range(count)):
+        ports = range(first, first + count)
+        if not any(port in _GIVEN for port in ports) and all(map(is_free, ports)):
+            _GIVEN.extend(ports)
             return first
     raise OSError(f"no {count} neighbouring free ports between {lowest} and {highest}")
 

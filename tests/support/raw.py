@@ -14,6 +14,7 @@ from typing import Any, Self
 import kafka.protocol
 from kafka.protocol.api_message import ApiMessage
 
+from support.waiting import HUNG_S
 from tailrace.wire import descriptors
 from tailrace.wire.library import struct_of
 
@@ -101,7 +102,7 @@ class Raw:
     """One connection."""
 
     def __init__(
-        self, host: str, port: int, *, timeout_s: float = 15, client_id: str = "raw", source_host: str = ""
+        self, host: str, port: int, *, timeout_s: float = HUNG_S, client_id: str = "raw", source_host: str = ""
     ) -> None:
         self.socket = socket.create_connection((host, port), timeout_s, (source_host, 0) if source_host else None)
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)

@@ -19,7 +19,7 @@ import yaml
 from support.helm import BUILD_S, CHART, Manifest, helm, of_kind, render
 from support.pods import image_environ
 from support.ports import HOST, free_ports
-from support.waiting import until
+from support.waiting import HUNG_S, until
 from tailrace.config import Config
 from tailrace.config.config import environment_name
 from tailrace.config.definitions import DEFINITIONS
@@ -316,4 +316,4 @@ def test_the_charts_redis_has_a_password_that_no_argument_shows() -> None:
         assert printed(*ask, "PING", REDISCLI_AUTH=secret["password"]).strip() == "PONG"
     finally:
         server.terminate()
-        assert server.wait(30) == 0  # it has the signal itself, not a shell in front of it
+        assert server.wait(HUNG_S) == 0  # it has the signal itself, not a shell in front of it

@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import Any
 
 import pytest
@@ -17,6 +18,7 @@ from support.pods import ROLES, Pods
 from support.ports import HOST, free_ports
 from support.postgres import Postgres
 from support.redis_server import RedisServer
+from support.waiting import HUNG_S, until
 
 BROKERS = 4
 # kafka-python leaves the sockets of refused connects to the garbage collector, which warns.
@@ -50,7 +52,7 @@ def stores() -> Iterator[tuple[str, str]]:
 
 def run(bootstrap: str, *arguments: str) -> str:
     command = [sys.executable, "-m", "tailrace.cli", *arguments, "-b", bootstrap]
-    return subprocess.run(command, check=True, capture_output=True, text=True, timeout=120).stdout
+    return subprocess.run(command, check=True, capture_output=True, text=True, timeout=HUNG_S).stdout
 
 
 def test_pods_roll_under_load_and_a_broker_is_emptied_before_it_goes(stores: tuple[str, str]) -> None:
@@ -61,12 +63,13 @@ def test_pods_roll_under_load_and_a_broker_is_emptied_before_it_goes(stores: tup
         run(bootstrap, "topic", "create", "rolled", "-p", "4")
         listed = json.loads(run(bootstrap, "broker", "list", "--json"))
         assert [row["rack"] for row in listed] == [f"zone-{n}" for n in range(BROKERS)]
-        assert all(pod.probe("livenessProbe") for pod in pods.pods.values())
+        for pod in pods.pods.values():
+            until(partial(pod.probe, "livenessProbe"), f"{pod.name} lives")
         for pod in pods.pods.values():
             pod.execute("tailrace", "health")
         for pod in pods.of("broker"):  # not into the root of a volume, where a file system keeps its lost+found
             assert [path.name for path in (pod.folder / "data").iterdir()] == ["data"]
-        with Load(bootstrap, "rolled") as load:
+        with Load(bootstrap, "rolled", delivery_timeout_ms=HUNG_S * 1000) as load:
             load.wait_for(300)
             pods.apply(rendered(port, stores, config={"log.retention.hours": 24}))
             with ThreadPoolExecutor() as everywhere:  # Helm changes all StatefulSets at once

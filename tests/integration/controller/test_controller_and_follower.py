@@ -13,6 +13,7 @@ import structlog
 import structlog.testing
 
 from support.controllers import WAIT_MS, Node, creation, heartbeat, live_broker
+from support.waiting import HUNG_S, another_process
 from tailrace.config import ConfigError
 from tailrace.errors import ErrorCode
 from tailrace.metadata.image import MetadataImage
@@ -91,7 +92,7 @@ async def test_a_follower_restarted_without_any_controller_has_its_last_image_ma
             fresh = asyncio.Event()
             again.subscribe(lambda old, new: fresh.set())
             await live_broker(node, again, incarnation=2)
-            await asyncio.wait_for(fresh.wait(), 10)
+            await asyncio.wait_for(fresh.wait(), HUNG_S)
             assert not again.stale
 
 
@@ -135,6 +136,7 @@ async def test_a_controller_with_a_lower_epoch_is_refused(node: Node) -> None:
         offset = follower.image.offset
         follower.controller_epoch = 99  # as if it had followed a successor of this zombie
         await role.controller.run(_change)
+        await another_process(lambda: follower.stale)
         with pytest.raises(TimeoutError):
             await follower.wait_for(lambda image: image.offset > offset, 300)
         assert follower.stale
@@ -170,10 +172,11 @@ async def test_a_level_that_only_a_newer_tailrace_knows_is_neither_followed_nor_
         before = await follower.wait_for(lambda image: bool(image.features), WAIT_MS)
         with structlog.testing.capture_logs() as lines:
             await role.controller.run(lambda image: finalized)
+            await another_process(
+                lambda: any("share.version is at level 1" in str(line.get("why")) for line in lines) and follower.stale
+            )
             with pytest.raises(TimeoutError):
                 await follower.wait_for(lambda image: image.offset > before.offset, 500)
-        assert any("share.version is at level 1" in str(line.get("why")) for line in lines)
-        assert follower.stale
     with pytest.raises(ConfigError, match=r"share.version is at level 1, and this version of Tailrace does not know"):
         async with node.controller():
             raise AssertionError("a controller of an older version")
@@ -215,7 +218,8 @@ async def broker_process(node: Node) -> AsyncIterator[Client]:
         await client.close()
 
 
-async def test_a_dead_broker_is_fenced_at_once_and_leads_again_when_it_is_back(node: Node) -> None:
+async def test_a_dead_broker_is_fenced_at_once_and_leads_again_when_it_is_back(tmp_path: Path) -> None:
+    node = Node(tmp_path, settings={"broker.session.timeout.ms": "600000"})  # which does not end here
     async with AsyncExitStack() as stack:
         await stack.enter_async_context(node.controller())
         follower = await stack.enter_async_context(node.follower())
@@ -226,9 +230,7 @@ async def test_a_dead_broker_is_fenced_at_once_and_leads_again_when_it_is_back(n
             await follower.wait_for(lambda image: image.leader("events", 0) == 0, WAIT_MS)
             listener.close()
             await listener.wait_closed()
-            started_ms = node.environment.clock.monotonic_ms()
         await follower.wait_for(lambda image: image.brokers[0].fenced and image.leader("events", 0) == -1, WAIT_MS)
-        assert node.environment.clock.monotonic_ms() - started_ms < 8_000  # the session would last 9 s
         async with broker_process(node) as client:
             await live_broker(node, follower, client.ask, incarnation=2)
             image = await follower.wait_for(lambda image: image.leader("events", 0) == 0, WAIT_MS)
@@ -252,7 +254,7 @@ async def test_a_broken_connection_alone_fences_nobody(node: Node) -> None:
 
 async def test_a_silent_broker_is_fenced_after_the_session_timeout(tmp_path: Path) -> None:
     # Long enough that the follower sees it live first, also where this process gets no turn for a while.
-    node = Node(tmp_path, settings={"broker.session.timeout.ms": "1000"})
+    node = Node(tmp_path, settings={"broker.session.timeout.ms": "3000"})
     async with node.controller(), node.follower() as follower:
         listener = await node.listen("broker.sock")
         async with broker_process(node) as client:

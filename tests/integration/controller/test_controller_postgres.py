@@ -137,12 +137,12 @@ def test_a_change_of_the_lease_row_is_heard_by_the_others(url: str) -> None:
     fd = standby.listen()
     assert isinstance(fd, int) and fd >= 0
     holder.append(1, rows(0, 2, 1), [])
-    assert select.select([fd], [], [], 10)[0]
+    assert select.select([fd], [], [], HUNG_S)[0]
     loaded = standby.follow(position)
     assert [record.offset for record in loaded.records] == [0, 1]
     assert standby.listen() is None or fd >= 0
     holder.release(Candidate(0))
-    assert select.select([fd], [], [], 10)[0]
+    assert select.select([fd], [], [], HUNG_S)[0]
     assert standby.follow(position).lease.holder == NOBODY
     holder.close()
     standby.close()
@@ -156,7 +156,7 @@ def test_a_listener_whose_connection_postgresql_ended_is_told_so_and_reads_on(ur
     query(url, "select pg_terminate_backend(pid) from pg_stat_activity where pid <> pg_backend_pid()")
     with pytest.raises(OutcomeUnknown, match=r"terminat|closed"):
         for _ in range(3):  # the reason, then the end of the stream; then there is nothing to wait for
-            assert select.select([watched], [], [], 10)[0]
+            assert select.select([watched], [], [], HUNG_S)[0]
             standby.listen()
     assert standby.follow(ReplayPosition()).lease.holder == NOBODY
     standby.close()

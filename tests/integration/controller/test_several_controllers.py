@@ -231,7 +231,7 @@ async def test_a_zombies_answers_are_refused(quorum: Quorum) -> None:
 
 
 async def test_a_controller_that_hears_nobody_lets_another_one_try(tmp_path: Path, postgres: Postgres) -> None:
-    quorum = Quorum(tmp_path, postgres, **{"broker.session.timeout.ms": "2000"})
+    quorum = Quorum(tmp_path, postgres, **{"broker.session.timeout.ms": "4000"})
     async with quorum.running() as controllers, AsyncExitStack() as opened:
         first = Client(Address(str(tmp_path / "run" / "controller-0.sock"), -1), "broker")
         opened.push_async_callback(first.close)

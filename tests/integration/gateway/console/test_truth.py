@@ -127,7 +127,7 @@ def test_nothing_is_said_before_transactions_were_looked_at(window: Window, back
     backend.ask_broker = silent  # type: ignore[method-assign]
     page = window.go("overview")
     page.get_by_text("Controller 0").wait_for()
-    assert page.locator(".verdict .text").inner_text() == "Loading"
+    until(lambda: page.locator(".verdict .text").inner_text() == "Loading", "nothing is said")
 
 
 def test_a_gateway_that_went_away_is_no_good_verdict_on_any_page(window: Window, gateway: MemoryGateway) -> None:
