@@ -336,7 +336,7 @@ async def loading(count: int) -> tuple[float, float]:
     log = WrittenLog(count)
     shard_kind = KINDS[GROUP_METADATA_TOPIC]
     machine = GroupMachine(GroupConfig())
-    loader = CoordinatorLoader(log, shard_kind, machine, lambda offset, bad: None)
+    loader = CoordinatorLoader(log, shard_kind, machine, lambda offset, bad: None, asyncio.Lock())
     SURVIVORS.begin()  # as each service does
     task = asyncio.ensure_future(loader.load())
     began = last = time.thread_time()

@@ -36,6 +36,7 @@ DELETE_HORIZON: Final = 0x40  # base_timestamp is the time from which tombstones
 LAST_PRODUCER_EPOCH: Final = 2**15 - 1  # of one producer id (KIP-360)
 
 RECORD_BYTES_MIN: Final = 7  # its length, attributes, time, offset, key's length, value's length, count of headers
+_CODECS: Final = {int(codec): codec for codec in Codec}  # four times as fast as Codec(number)
 _LAST_CODEC: Final = int(Codec.ZSTD)
 # Bytes that one compressed byte can stand for, at most and roundly: deflate's 1032, snappy's 64 for three, lz4's 255, a
 # block of 128 KiB for four with zstd.
@@ -85,10 +86,10 @@ class BatchHeader(NamedTuple):
 
     @property
     def codec(self) -> Codec:
-        try:
-            return Codec(self.attributes & COMPRESSION_MASK)
-        except ValueError:
-            raise corrupt("unknown compression type") from None
+        codec = _CODECS.get(self.attributes & COMPRESSION_MASK)
+        if codec is None:
+            raise corrupt("unknown compression type")
+        return codec
 
     @property
     def is_log_append_time(self) -> bool:
@@ -119,7 +120,7 @@ def corrupt(message: str) -> ApiError:
 
 def read_header(buffer: Bytes, position: int = 0) -> BatchHeader:
     """The header at position, unchecked; the buffer must hold 61 bytes from there."""
-    return BatchHeader._make(HEADER.unpack_from(buffer, position))
+    return tuple.__new__(BatchHeader, HEADER.unpack_from(buffer, position))
 
 
 def validate(buffer: Bytes, position: int = 0) -> BatchHeader:

@@ -42,14 +42,22 @@ class Record(NamedTuple):
     headers: Headers = ()
 
 
-def iterate(batch: Bytes, max_bytes: int = MAX_DECOMPRESSED_BYTES, most_headers: int = _2_TO_31) -> Iterator[Record]:
+def iterate(
+    batch: Bytes,
+    max_bytes: int = MAX_DECOMPRESSED_BYTES,
+    most_headers: int = _2_TO_31,
+    *,
+    header: BatchHeader | None = None,
+) -> Iterator[Record]:
     """The records of one whole batch; CORRUPT_MESSAGE if it is damaged or decompresses to more than max_bytes.
 
-    A record of more than most_headers has CutHeaders: each takes a hundred times the two bytes that it may be sent as.
+    header: the batch's, if it has been read. A record of more than most_headers has CutHeaders: each takes a hundred
+    times the two bytes that it may be sent as.
     """
     if len(batch) < HEADER_SIZE:
         raise corrupt("fewer bytes than a record batch header")
-    header = read_header(batch)
+    if header is None:
+        header = read_header(batch)
     if header.magic != MAGIC or not HEADER_SIZE <= header.size_bytes <= len(batch):
         raise corrupt("not a whole record batch of magic 2")
     if header.record_count == 0:

@@ -210,6 +210,7 @@ class World:
             deadlines=Deadlines(self.clock),
             backoff=Backoff(self.clock, self.random),
             listener=Unheard(),
+            applying=asyncio.Lock(),
         )
         self.shards.append(shard)
         self.spawn(shard.run())

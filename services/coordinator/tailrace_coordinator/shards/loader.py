@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
 
@@ -30,20 +31,32 @@ class CoordinatorLoader:
     """One loading of one shard. A damaged record is left out, as in Kafka: it must not keep all others away."""
 
     def __init__(
-        self, log: ShardLog, kind: ShardKind[Any], machine: CoordinatorShard[Any], on_bad_record: OnBadRecord
+        self,
+        log: ShardLog,
+        kind: ShardKind[Any],
+        machine: CoordinatorShard[Any],
+        on_bad_record: OnBadRecord,
+        applying: asyncio.Lock,
     ) -> None:
         self._log = log
         self._kind = kind
         self._machine = machine
         self._on_bad_record = on_bad_record
+        self._applying = applying
         self._offset = 0  # of the next record
 
     async def load(self) -> LoadedShard:
-        """Fences older owners, then applies all that is committed before the barrier."""
+        """Fences older owners, then applies all that is committed before the barrier.
+
+        The loadings that share the lock apply one answer of the leader after the other. Side by side, all shards of a
+        coordinator would be loaded at the same time, which is that of the last. A long one waits again for each answer.
+        """
         barrier = await self._log.fence()
         self._offset = barrier.log_start_offset
         while self._offset <= barrier.offset:
-            await in_turns(self._apply(await self._log.read(self._offset)))
+            raw = await self._log.read(self._offset)
+            async with self._applying:
+                await in_turns(self._apply(raw))
         return LoadedShard(barrier, self._offset)
 
     def _apply(self, raw: bytes) -> Steps[None]:
@@ -94,7 +107,7 @@ class CoordinatorLoader:
                 ProducerIdAndEpoch(header.producer_id, header.producer_epoch) if header.is_transactional else None
             )
             if not header.is_control:
-                for record in iterate(batch):
+                for record in iterate(batch, header=header):
                     if record.offset >= self._offset and record.key is not None:
                         yield record if producer is None else InTransaction(producer, record)
             elif producer is not None and (marker := read_marker(batch, header)) is not None:  # else a barrier

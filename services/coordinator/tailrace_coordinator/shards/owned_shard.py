@@ -68,6 +68,7 @@ class OwnedShard:
         deadlines: Deadlines,
         backoff: Backoff,
         listener: ShardListener,
+        applying: asyncio.Lock,
     ) -> None:
         self.owned = owned
         self._log = log
@@ -78,6 +79,7 @@ class OwnedShard:
         self._deadlines = deadlines
         self._backoff = backoff
         self._listener = listener
+        self._applying = applying  # shared with the other shards that load
         self._shard: Shard[Any] | None = None
         self._next_offset = 0
         self._tokens = itertools.count(1)
@@ -219,7 +221,8 @@ class OwnedShard:
     async def _load(self) -> None:
         started_ms = self._clock.monotonic_ms()
         machine = self._kind.machine(self._config)
-        loader = CoordinatorLoader(self._log, self._kind, machine, partial(self._listener.on_bad_record, self))
+        on_bad_record = partial(self._listener.on_bad_record, self)
+        loader = CoordinatorLoader(self._log, self._kind, machine, on_bad_record, self._applying)
         barrier, self._next_offset = await loader.load()
         shard = Shard(machine, self._kind.encode, max_batch_bytes=max_batch_bytes(self._config))
         self._shard = shard

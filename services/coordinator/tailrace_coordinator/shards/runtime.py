@@ -6,7 +6,7 @@ import asyncio
 import random
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
@@ -56,6 +56,7 @@ class RuntimeContext:
     logs: Callable[[OwnedPartition], ShardLog]
     load_wait_ms: float = 0  # how long requests wait for a shard that is being loaded
     act: Act = _nothing_to_do  # what a machine wants done, once it is committed
+    applying: asyncio.Lock = field(default_factory=asyncio.Lock)  # what shards that load have read
 
 
 @dataclass(frozen=True, slots=True)
@@ -242,6 +243,7 @@ class CoordinatorRuntime:
             deadlines=self._runtime_context.deadlines,
             backoff=Backoff(self._clock, self._runtime_context.random),
             listener=self,
+            applying=self._runtime_context.applying,
         )
         task = asyncio.get_running_loop().create_task(shard.run(), name=f"{self.topic}-{owned.partition}")
         self._shards[owned.partition] = _Running(shard, task)

@@ -13,6 +13,7 @@ from tailrace.coordination import group_records
 from tailrace.coordination.fields import BadRecord
 from tailrace.coordination.group_records import OffsetCommitted, OffsetRemoved
 from tailrace.kafka.topics import GROUP_METADATA_TOPIC
+from tailrace.records.batch import read_header, split
 from tailrace.records.markers import marker_record
 from tailrace.records.record import Record, build
 from tailrace.state import EndOfTransaction, InTransaction, ProducerIdAndEpoch, ShardBatch
@@ -79,7 +80,9 @@ async def loaded(entries: Sequence[Entry], decoded: list[bytes] | None = None) -
 
     machine = KIND.machine(CONFIG)
     assert isinstance(machine, GroupMachine)
-    await CoordinatorLoader(WrittenLog(entries), replace(KIND, decode=decode), machine, unexpected).load()
+    await CoordinatorLoader(
+        WrittenLog(entries), replace(KIND, decode=decode), machine, unexpected, asyncio.Lock()
+    ).load()
     return machine
 
 
@@ -126,13 +129,35 @@ async def test_a_load_leads_to_what_each_record_in_turn_leads_to() -> None:
         assert set(machine.groups) == set(expected.groups), seed
 
 
+class PagedLog(WrittenLog):
+    """A partition of which each read gets one batch."""
+
+    async def read(self, offset: int) -> bytes:
+        await asyncio.sleep(0)  # others begin
+        return next(bytes(each) for each in split(self.raw) if read_header(each).base_offset == offset)
+
+
+async def test_shards_are_loaded_one_after_the_other_and_a_long_one_does_not_keep_short_ones_waiting() -> None:
+    """Half of many shards answer in half of the time."""
+    applying, ended = asyncio.Lock(), list[str]()
+
+    async def load(name: str, log: WrittenLog) -> None:
+        await CoordinatorLoader(log, KIND, KIND.machine(CONFIG), unexpected, applying).load()
+        ended.append(name)
+
+    long = PagedLog([OffsetCommitted("one", f"topic-{n}", 0, n) for n in range(10)])
+    short = WrittenLog([OffsetCommitted("one", f"topic-{n}", 0, n) for n in range(5_000)])  # several turns of the loop
+    await asyncio.gather(load("long", long), load("first", short), load("second", short), load("third", short))
+    assert ended == ["first", "second", "third", "long"]
+
+
 async def test_the_loop_turns_while_a_large_shard_is_loaded() -> None:
     """Other shards answer meanwhile. The loop turns each 2 ms of processor time, and this takes some 100 ms of it."""
     rows = [KIND.encode(OffsetCommitted("one", f"topic-{n}", 0, n)) for n in range(20_000)]
     log = WrittenLog([])
     log.raw, log.end = bytes(build([Record(at, 1, *row) for at, row in enumerate(rows)])), len(rows)
     machine = KIND.machine(CONFIG)
-    loading = asyncio.ensure_future(CoordinatorLoader(log, KIND, machine, unexpected).load())
+    loading = asyncio.ensure_future(CoordinatorLoader(log, KIND, machine, unexpected, asyncio.Lock()).load())
     turns = 0
     while not loading.done():
         await asyncio.sleep(0)

@@ -234,7 +234,7 @@ async def test_a_batch_of_many_offsets_is_loaded_whole() -> None:
     kind = KINDS[GROUP_METADATA_TOPIC]
     records = [Record(timestamp=0, key=key, value=value) for key, value in map(encode, committed(OFFSETS))]
     log = OneBatch(bytes(build(records)), OFFSETS)
-    await CoordinatorLoader(log, kind, machine, lambda _, bad: None).load()
+    await CoordinatorLoader(log, kind, machine, lambda _, bad: None, asyncio.Lock()).load()
     assert len(machine.offsets) == OFFSETS
 
 
